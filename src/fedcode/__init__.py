@@ -1,0 +1,1 @@
+"""fedcode: federated learning that sends codebooks instead of weights."""

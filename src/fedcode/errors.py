@@ -1,0 +1,86 @@
+"""Every error that fedcode raises, as one tree.
+
+    FedcodeError
+    ├── ArgumentError       a caller passed something that cannot be used   (a ValueError too)
+    │   └── NonFiniteError  NaN or infinity where finite numbers are needed
+    ├── MessageError        bytes that are no valid message                 (a ValueError too)
+    │   └── WrongModelError a valid message about another model
+    ├── RefusedError        a valid reply that the server must not fold in
+    ├── CannotUse           a message that this client cannot use; `.reply` is to be sent back
+    ├── DataError           a data set that is missing or damaged
+    ├── RunError            a run directory that cannot be used
+    ├── WorkerError         a training process that died or failed
+    └── MissingExtraError   an optional dependency that is not installed    (an ImportError too)
+
+Each message says what went wrong, what was expected, what was found, and what to do.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class FedcodeError(Exception):
+    """Root of all errors of fedcode."""
+
+
+class ArgumentError(FedcodeError, ValueError):
+    """A caller passed something that cannot be used."""
+
+
+class NonFiniteError(ArgumentError):
+    """NaN or infinity where finite numbers are needed."""
+
+
+class MessageError(FedcodeError, ValueError):
+    """Bytes that are no valid message."""
+
+
+class WrongModelError(MessageError):
+    """A valid message about another model."""
+
+
+class RefusedError(FedcodeError):
+    """A reply that the server must not fold in."""
+
+
+class CannotUse(FedcodeError):
+    """A message that this client cannot use; send `.reply` back and the server repairs it."""
+
+    def __init__(self, message: str, reply: bytes) -> None:
+        super().__init__(message)
+        self.reply = reply
+
+
+class DataError(FedcodeError):
+    """A data set that is missing or damaged."""
+
+
+class RunError(FedcodeError):
+    """A run directory that cannot be used."""
+
+
+class WorkerError(FedcodeError):
+    """A training process that died or failed."""
+
+
+class MissingExtraError(FedcodeError, ImportError):
+    """An optional dependency that is not installed."""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional module, or say which extra brings it.
+
+    >>> require("json", "cli").__name__
+    'json'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        top = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != top:
+            raise  # the module is there and one of its own imports is broken
+        raise MissingExtraError(
+            f"{top} is needed here and not installed. Run: pip install 'fedcode[{extra}]'"
+        ) from error
