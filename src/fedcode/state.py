@@ -67,7 +67,7 @@ class State:
         return self
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The state as numpy arrays by name, in their own dtypes (bfloat16 as float32); tied names share one."""
+        """Numpy arrays by name, in their own dtypes (bfloat16 as float32); tied names share one."""
         found: dict[str, npt.NDArray[Any]] = {}
         for entry in self.layout.entries:
             if entry.tied is not None:

@@ -1,0 +1,127 @@
+"""A base: a model that two ends hold exactly, named by its digest, against which what follows is coded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcode.clustering import nearest
+from fedcode.coding import decode_labels, encode_floats, encode_labels
+from fedcode.errors import MessageError
+from fedcode.layout import Layout
+from fedcode.reader import Buffer
+from fedcode.sections import decode_centers, decode_counters, decode_values, encode_centers, encode_counters
+from fedcode.state import Counters, State, Vector
+from fedcode.wire import Message, MessageKind, Section
+
+Labels = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A model both ends hold: the first values of its vector as a codebook (or none), the rest as they are.
+
+    centers: float32, ascending, maybe empty. labels: which centre each of the first `len(labels)` values has.
+    rest: float32, the values after these. counters: int64.
+    """
+
+    layout: Layout
+    centers: Vector
+    labels: Labels
+    rest: Vector
+    counters: Counters
+
+    @classmethod
+    def of(cls, state: State) -> Base:
+        """A base that holds the state as it is, without a codebook."""
+        none = np.empty(0, np.float32), np.empty(0, np.uint8)
+        return cls(state.layout, *none, state.vector, state.counters)
+
+    @cached_property
+    def state(self) -> State:
+        """The model that this base is."""
+        if not self.labels.size:
+            return State(self.layout, self.rest, self.counters)
+        vector = np.concatenate([self.centers[self.labels], self.rest])
+        return State(self.layout, vector, self.counters)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Its name: BLAKE2b over layout, centres, labels, rest and counters, little-endian, in eight bytes."""
+        hasher = hashlib.blake2b(self.layout.fingerprint, digest_size=8)
+        for part in (self.centers, self.labels, self.rest, self.counters):
+            hasher.update(np.ascontiguousarray(part.astype(part.dtype.newbyteorder("<"), copy=False)))
+        return hasher.digest()
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self.centers.nbytes + self.labels.nbytes + self.rest.nbytes + self.counters.nbytes
+
+    def predict(self, centers: Vector, count: int) -> Labels:
+        """The label that both ends expect: the nearest of `centers` to each of the first `count` values."""
+        if len(self.labels) == count and count:
+            table: Labels = nearest(self.centers, centers)
+            return table[self.labels]
+        return nearest(self.state.vector[:count], centers)
+
+    def to_bytes(self) -> bytes:
+        """For a client's memory or a server's checkpoint."""
+        sections: dict[int, Buffer] = {
+            Section.VALUES: encode_floats(self.rest),
+            Section.COUNTERS: encode_counters(self.counters),
+        }
+        if self.labels.size:
+            sections[Section.CENTERS] = encode_centers(self.centers)
+            sections[Section.LABELS] = encode_labels(self.labels, len(self.centers), coding="packed")
+        return Message(
+            MessageKind.BASE, "", layout=self.layout.fingerprint, gives=self.digest, sections=sections
+        ).to_bytes()
+
+    @classmethod
+    def from_bytes(cls, data: Buffer, layout: Layout) -> Base:
+        """Read what `to_bytes` wrote; its digest must fit."""
+        message = Message.from_bytes(data)
+        centers, labels = np.empty(0, np.float32), np.empty(0, np.uint8)
+        size = len(message.section(Section.VALUES)) // 4
+        if message.kind != MessageKind.BASE or message.layout != layout.fingerprint or size > layout.values:
+            raise MessageError("this is no base of this model.")
+        if Section.CENTERS in message.sections:
+            centers = decode_centers(message.section(Section.CENTERS))
+            count = layout.values - size
+            labels = decode_labels(message.section(Section.LABELS), count, len(centers))
+        elif size != layout.values:
+            raise MessageError("the base does not hold as many values as its model.")
+        rest = decode_values(message.section(Section.VALUES), size)
+        counters = decode_counters(message.section(Section.COUNTERS), layout.counters)
+        base = cls(layout, centers, labels, rest, counters)
+        if base.digest != message.gives:
+            raise MessageError("the base is damaged: its digest does not fit.")
+        return base
+
+
+class Ring:
+    """The newest bases that fit into `limit` bytes, by digest; the newest always stays.
+
+    >>> ring = Ring(limit=0)
+    >>> ring.get(bytes(8)) is None
+    True
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bases: OrderedDict[bytes, Base] = OrderedDict()
+
+    def add(self, base: Base) -> None:
+        self.bases[base.digest] = base
+        self.bases.move_to_end(base.digest)
+        while len(self.bases) > 1 and sum(base.nbytes for base in self.bases.values()) > self.limit:
+            self.bases.popitem(last=False)
+
+    def get(self, digest: bytes) -> Base | None:
+        return self.bases.get(digest)
