@@ -1,0 +1,178 @@
+"""Numbers to bytes and back: labels, positions, small integers, floats; docs/coding-format.md has the bytes.
+
+Labels are coded in one of three ways, named by their first byte: packed, entropy coded, or entropy coded
+given the labels that both ends expect. Nothing to say (no labels, one centre) is no byte at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcode.errors import ArgumentError, MessageError
+from fedcode.packing import Labels, check_labels, label_bits, label_type, no_labels, pack, packed_size, unpack
+from fedcode.reader import Buffer
+from fedcode.sparse import decode_positions, encode_positions
+from fedcode.streams import compress, decompress
+
+__all__ = [
+    "CODINGS",
+    "decode_floats",
+    "decode_integers",
+    "decode_labels",
+    "decode_positions",
+    "encode_floats",
+    "encode_integers",
+    "encode_labels",
+    "encode_positions",
+    "pack",
+    "unpack",
+]
+
+CODINGS = ("smallest", "packed", "entropy", "context")
+PACKED, ENTROPY, CONTEXT = 1, 2, 3
+
+
+def encode_labels(
+    labels: npt.ArrayLike, k: int, *, coding: str = "smallest", context: npt.ArrayLike | None = None
+) -> bytes:
+    """Labels of `k` centres as bytes. `context`: the label that both ends expect at each place.
+
+    >>> labels = np.array([0, 1, 2, 1], np.uint8)
+    >>> encode_labels(labels, 3).hex()
+    '0164'
+    >>> decode_labels(bytes.fromhex("0164"), 4, 3)
+    array([0, 1, 2, 1], dtype=uint8)
+    """
+    if coding not in CODINGS:
+        raise ArgumentError(f"a coding is one of {', '.join(CODINGS)}, not {coding!r}.")
+    if coding == "context" and context is None:
+        raise ArgumentError("coding='context' needs the labels that both ends expect: context=.")
+    row = check_labels(labels, k)
+    expected = None if context is None else _context(context, len(row), k)
+    if not row.size or k == 1:
+        return b""
+    if coding == "packed":
+        return bytes((PACKED,)) + pack(row, k)
+    forms = []
+    if coding != "context":
+        forms.append(bytes((ENTROPY,)) + compress(row))
+    if coding != "entropy" and expected is not None:
+        forms.append(bytes((CONTEXT,)) + compress(_difference(row, expected, k)))
+    best = min(forms, key=len)
+    if coding == "smallest" and 1 + packed_size(len(row), label_bits(k)) <= len(best):
+        return bytes((PACKED,)) + pack(row, k)
+    return best
+
+
+def decode_labels(data: Buffer, count: int, k: int, *, context: npt.ArrayLike | None = None) -> Labels:
+    """The `count` labels that `encode_labels` wrote; uint8 up to 256 centres, else uint16."""
+    label_bits(k)
+    if not count or k == 1:
+        if len(data):
+            raise MessageError(f"{count} labels of {k} centres take no bytes, got {len(data)}.")
+        return no_labels(count, k)
+    if not len(data):
+        raise MessageError(f"{count} labels of {k} centres are expected, got no bytes.")
+    coding, body = data[0], memoryview(data).cast("B")[1:]
+    if coding == PACKED:
+        return unpack(body, count, k)
+    if coding not in (ENTROPY, CONTEXT):
+        raise MessageError(f"the labels are coded in way {coding}, which this release does not know.")
+    if coding == CONTEXT and context is None:
+        raise MessageError("the labels are coded against labels that this end does not hold.")
+    expected = _context(context, count, k) if coding == CONTEXT and context is not None else None
+    labels: Labels = decompress(body, count, label_type(k))
+    if int(labels.max()) >= k:
+        raise MessageError(f"a label is {int(labels.max())} where there are {k} centres.")
+    return labels if expected is None else _follow(labels, expected, k)
+
+
+def _context(context: npt.ArrayLike, count: int, k: int) -> Labels:
+    row = check_labels(context, k)
+    if len(row) != count:
+        raise ArgumentError(f"the context must have one label for each of {count}, got {len(row)}.")
+    return row
+
+
+def _difference(labels: Labels, expected: Labels, k: int) -> Labels:
+    """0, 1, 2, 3, ... for a label as expected, one below, one above, two below, ..., modulo k."""
+    steps = (labels.astype(np.int32) - expected) % k
+    folded: Any = np.where(steps <= (k - 1) // 2, 2 * steps, 2 * (k - steps) - 1).astype(labels.dtype)
+    return cast(Labels, folded)
+
+
+def _follow(folded: Labels, expected: Labels, k: int) -> Labels:
+    """The inverse of `_difference`."""
+    wide = folded.astype(np.int32)
+    steps = np.where(wide % 2 == 0, wide // 2, k - (wide + 1) // 2)
+    labels: Any = ((expected + steps) % k).astype(folded.dtype)
+    return cast(Labels, labels)
+
+
+def encode_integers(values: npt.ArrayLike) -> bytes:
+    """Signed whole numbers, best small ones.
+
+    >>> decode_integers(encode_integers([0, -1, 5]), 3)
+    array([ 0, -1,  5], dtype=int32)
+    """
+    row = np.asarray(values).reshape(-1)
+    if not row.size:
+        return b""
+    if row.dtype.kind not in "ui" or int(row.max()) >= 1 << 31 or int(row.min()) < -(1 << 31):
+        raise ArgumentError(f"integers of up to 32 bits can be coded, got {row.dtype}.")
+    wide = row.astype(np.int64)
+    folded = np.where(wide < 0, -2 * wide - 1, 2 * wide)
+    top = int(folded.max())
+    width = 1 if top < 1 << 8 else 2 if top < 1 << 16 else 4
+    unsigned = folded.astype(f"<u{width}")
+    raw = bytes((width,)) + unsigned.tobytes()
+    coded = bytes((width | 0x80,)) + compress(unsigned.astype(f"u{width}"))
+    return min(raw, coded, key=len)
+
+
+def decode_integers(data: Buffer, count: int) -> npt.NDArray[np.int32]:
+    """The `count` numbers that `encode_integers` wrote, as int32."""
+    if not count and not len(data):
+        return np.empty(0, np.int32)
+    if not count or not len(data):
+        raise MessageError(f"{count} integers are expected, got {len(data)} bytes.")
+    body = memoryview(data).cast("B")[1:]
+    width = data[0] & 0x7F
+    if width not in (1, 2, 4):
+        raise MessageError(f"the integers are coded in way {data[0]}, which this release does not know.")
+    folded: npt.NDArray[Any]
+    if data[0] & 0x80:
+        folded = decompress(body, count, f"u{width}")
+    elif len(body) != width * count:
+        raise MessageError(f"{count} integers take {width * count} bytes, got {len(body)}.")
+    else:
+        folded = np.frombuffer(body, f"<u{width}")
+    wide = folded.astype(np.int64)
+    return np.where(wide % 2 == 0, wide // 2, -((wide + 1) // 2)).astype(np.int32)
+
+
+def encode_floats(values: npt.ArrayLike, half: bool = False) -> bytes:
+    """Floats, little-endian: 32 bits each, or 16 (rounded to the nearest).
+
+    >>> encode_floats([1.0]).hex(), encode_floats([1.0], half=True).hex()
+    ('0000803f', '003c')
+    """
+    row = np.asarray(values, np.float32).reshape(-1)
+    if not half:
+        return row.astype("<f4", copy=False).tobytes()
+    with np.errstate(over="ignore"):
+        small = row.astype("<f2")
+    if (np.isinf(small) & np.isfinite(row)).any():
+        raise ArgumentError("a value above 65504 does not fit into float16; send float32 (half=False).")
+    return small.tobytes()
+
+
+def decode_floats(data: Buffer, count: int, half: bool = False) -> npt.NDArray[np.float32]:
+    """The `count` floats that `encode_floats` wrote, as float32."""
+    width = 2 if half else 4
+    if len(data) != width * count:
+        raise MessageError(f"{count} floats take {width * count} bytes, got {len(data)}.")
+    return np.frombuffer(data, f"<f{width}").astype(np.float32)
