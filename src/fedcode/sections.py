@@ -6,10 +6,11 @@ import numpy as np
 
 from fedcode.coding import decode_floats, encode_floats
 from fedcode.errors import MessageError
-from fedcode.reader import Buffer
+from fedcode.reader import Buffer, Reader, varint
 from fedcode.state import Counters, Vector
 
 MAX_CENTERS = 1 << 16
+_HALF = 1 << 63
 
 
 def encode_centers(centers: Vector) -> bytes:
@@ -43,12 +44,37 @@ def decode_values(data: Buffer, count: int) -> Vector:
 
 
 def encode_counters(counters: Counters) -> bytes:
-    """64-bit integers, little-endian."""
-    return counters.astype("<i8").tobytes()
+    """64-bit integers, each as the zigzag varint of its difference to the one before, modulo 2^64.
+
+    Counters of one model mostly count the same steps: all but the first then take one byte.
+
+    >>> encode_counters(np.array([300, 300, 299])).hex()
+    'd8040001'
+    """
+    out = bytearray()
+    last = 0
+    for counter in counters.tolist():
+        difference = (counter - last + _HALF) % (2 * _HALF) - _HALF
+        out += varint(2 * difference if difference >= 0 else -2 * difference - 1)
+        last = counter
+    return bytes(out)
 
 
 def decode_counters(data: Buffer, count: int) -> Counters:
-    """Just `count` 64-bit integers."""
-    if len(data) != 8 * count:
-        raise MessageError(f"{count} counters take {8 * count} bytes, got {len(data)}.")
-    return np.frombuffer(data, "<i8").astype(np.int64)
+    """Just `count` 64-bit integers.
+
+    >>> decode_counters(bytes.fromhex("d8040001"), 3)
+    array([300, 300, 299])
+    """
+    if len(data) < count:
+        raise MessageError(f"{count} counters take {count} bytes or more, got {len(data)}.")
+    reader = Reader(data, "the section of counters")
+    counters = np.empty(count, np.int64)
+    last = 0
+    for index in range(count):
+        zigzag = reader.varint()
+        last += -(zigzag + 1 >> 1) if zigzag & 1 else zigzag >> 1
+        last = (last + _HALF) % (2 * _HALF) - _HALF
+        counters[index] = last
+    reader.end()
+    return counters

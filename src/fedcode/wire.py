@@ -45,7 +45,8 @@ ASKS = (
     "vector_bits",
     "debias",
     "mask",
-    "known",
+    "silent",
+    "warm",
 )
 
 
