@@ -55,7 +55,7 @@ class Base:
         """Its name: BLAKE2b over layout, centres, labels, rest and counters, little-endian, in eight bytes."""
         hasher = hashlib.blake2b(self.layout.fingerprint, digest_size=8)
         for part in (self.centers, self.labels, self.rest, self.counters):
-            hasher.update(np.ascontiguousarray(part.astype(part.dtype.newbyteorder("<"), copy=False)))
+            hasher.update(np.ascontiguousarray(part.astype(part.dtype.newbyteorder("<"), copy=False)).data)
         return hasher.digest()
 
     @property
@@ -87,7 +87,8 @@ class Base:
     def from_bytes(cls, data: Buffer, layout: Layout) -> Base:
         """Read what `to_bytes` wrote; its digest must fit."""
         message = Message.from_bytes(data)
-        centers, labels = np.empty(0, np.float32), np.empty(0, np.uint8)
+        centers: Vector = np.empty(0, np.float32)
+        labels: Labels = np.empty(0, np.uint8)
         size = len(message.section(Section.VALUES)) // 4
         if message.kind != MessageKind.BASE or message.layout != layout.fingerprint or size > layout.values:
             raise MessageError("this is no base of this model.")

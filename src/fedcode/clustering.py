@@ -46,9 +46,7 @@ class Codebook:
         return self.centers[self.labels]
 
 
-def cluster(
-    values: Any, k: int | None = None, *, bits: float | None = None, start: Any | None = None
-) -> Codebook:
+def cluster(values: Any, k: int | None = None, *, bits: float | None = None, start: Any | None = None) -> Codebook:
     """Cluster values into at most `k` centres, or into a codebook whose labels cost `bits` bits each.
 
     >>> codebook = cluster(np.array([[0.0, 0.1], [5.0, 5.1]], np.float32), 2)

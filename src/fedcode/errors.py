@@ -52,6 +52,9 @@ class CannotUse(FedcodeError):
         super().__init__(message)
         self.reply = reply
 
+    def __reduce__(self) -> tuple[type[CannotUse], tuple[str, bytes]]:
+        return type(self), (str(self), self.reply)  # so that it crosses from a worker's process
+
 
 class DataError(FedcodeError):
     """A data set that is missing or damaged."""

@@ -56,6 +56,12 @@ MAX_DIMENSIONS = 32
 MAX_VALUES = 1 << 40
 _MAX_LAYOUT_BYTES = 1 << 26
 
+# How far a compressed layout may swell: a small hostile message must not grow into a large table. The names
+# of a model of 94,000 entries shrink 23 times, to 2.5 bytes an entry.
+_BYTES_A_BYTE = 64
+_ENTRIES_A_BYTE = 1
+_FREE = 1 << 12
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -168,29 +174,38 @@ class Layout:
     def to_bytes(self) -> bytes:
         """The layout as a zlib stream; names repeat themselves, so it shrinks to a fifth."""
         plain = self._plain_bytes()
-        return varint(len(plain)) + zlib.compress(plain, 9)
+        packed = zlib.compress(plain, 9)
+        if not _believable(len(plain), len(self.entries), len(packed)):
+            packed = zlib.compress(plain, 0)
+        return varint(len(plain)) + packed
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Layout:
         """Read what `to_bytes` wrote; anything else is a MessageError."""
         outer = Reader(data, "the layout")
         size = outer.varint(_MAX_LAYOUT_BYTES)
+        packed = outer.take(outer.left)
+        if not _believable(size, 0, len(packed)):
+            raise MessageError(f"the layout declares {size} bytes in a stream of {len(packed)}.")
         inflate = zlib.decompressobj()
         try:
-            plain = inflate.decompress(outer.take(outer.left), size + 1)
+            plain = inflate.decompress(packed, size + 1)
         except zlib.error as error:
             raise MessageError(f"the layout is damaged: {error}.") from error
         if len(plain) != size or not inflate.eof or inflate.unused_data:
-            raise MessageError(
-                f"the layout is damaged: it does not hold just the {size} bytes that it declares."
-            )
-        return cls._parse(Reader(plain, "the layout"))
+            raise MessageError(f"the layout is damaged: it does not hold just the {size} bytes that it declares.")
+        reader = Reader(plain, "the layout")
+        count = reader.varint(MAX_ENTRIES)
+        if not _believable(size, count, len(packed)):
+            raise MessageError(f"the layout declares {count} entries in a stream of {len(packed)} bytes.")
+        return cls._parse(reader, count)
 
     @classmethod
-    def _parse(cls, reader: Reader) -> Layout:
+    def _parse(cls, reader: Reader, count: int) -> Layout:
         entries: list[Entry] = []
         names: set[str] = set()
-        for _ in range(reader.varint(MAX_ENTRIES)):
+        total = 0
+        for _ in range(count):
             name = reader.text(MAX_NAME)
             kind, dtype, tied = reader.u8(), reader.u8(), reader.varint(len(entries))
             shape = tuple(reader.varint(MAX_VALUES) for _ in range(reader.varint(MAX_DIMENSIONS)))
@@ -199,16 +214,21 @@ class Layout:
             if kind >= len(Kind) or dtype >= len(DTYPES):
                 raise MessageError(f"the layout gives {name!r} a kind or dtype that does not exist.")
             if (kind == Kind.COUNTER) == (DTYPES[dtype] in FLOATS):
-                raise MessageError(
-                    f"the layout calls {name!r}, {DTYPES[dtype]}, a {Kind(kind).name.lower()}."
-                )
+                raise MessageError(f"the layout calls {name!r}, {DTYPES[dtype]}, a {Kind(kind).name.lower()}.")
             twin = entries[tied - 1] if tied else None
             entry = Entry(name, shape, DTYPES[dtype], Kind(kind), twin.name if twin else None)
             if twin and (twin.tied or (twin.shape, twin.dtype, twin.kind) != (shape, entry.dtype, kind)):
                 raise MessageError(f"the layout ties {name!r} to an entry that it cannot be the same as.")
-            if entry.size > MAX_VALUES:
-                raise MessageError(f"the layout gives {name!r} {entry.size} values, more than any model has.")
+            # A length of zero must not hide the others: no array can have such a shape, empty or not.
+            total += math.prod(length or 1 for length in shape)
+            if total > MAX_VALUES:
+                raise MessageError(f"the layout's entries up to {name!r} hold more values than any model has.")
             names.add(name)
             entries.append(entry)
         reader.end()
         return cls(tuple(entries))
+
+
+def _believable(plain: int, entries: int, packed: int) -> bool:
+    """Whether a stream of `packed` bytes may hold so many bytes and entries."""
+    return plain <= _FREE + _BYTES_A_BYTE * packed and entries <= _FREE + _ENTRIES_A_BYTE * packed

@@ -79,9 +79,7 @@ def unpack(data: Buffer, count: int, k: int) -> Labels:
     """
     bits = label_bits(k)
     if len(data) != packed_size(count, bits):
-        raise MessageError(
-            f"{count} labels of {bits} bits take {packed_size(count, bits)} bytes, got {len(data)}."
-        )
+        raise MessageError(f"{count} labels of {bits} bits take {packed_size(count, bits)} bytes, got {len(data)}.")
     if not bits:
         return no_labels(count, k)
     flat = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedcode.errors import MessageError
+from fedcode.errors import ArgumentError, MessageError
 
 Buffer = bytes | bytearray | memoryview
 
@@ -31,6 +31,18 @@ def text(value: str) -> bytes:
     return varint(len(raw)) + raw
 
 
+def view(data: Buffer, what: str) -> memoryview:
+    """What was passed as bytes, byte by byte and without a copy; ArgumentError where it is something else.
+
+    >>> view(bytearray(b"abc"), "example")[1:].tobytes()
+    b'bc'
+    """
+    try:
+        return memoryview(data).cast("B")
+    except TypeError as error:
+        raise ArgumentError(f"{what} is read from bytes, got {type(data).__name__}.") from error
+
+
 class Reader:
     """A cursor over bytes that never passes their end.
 
@@ -40,7 +52,7 @@ class Reader:
     """
 
     def __init__(self, data: Buffer, what: str) -> None:
-        self.view = memoryview(data).cast("B")
+        self.view = view(data, what)
         self.at = 0
         self.what = what
 

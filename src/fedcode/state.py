@@ -124,9 +124,7 @@ def flatten(state: Any, *, trained: Trained | None = None) -> State:
         return state
     items = _items(state)
     if trained is None and hasattr(state, "named_parameters"):
-        trained = {
-            name for name, value in state.named_parameters(remove_duplicate=False) if value.requires_grad
-        }
+        trained = {name for name, value in state.named_parameters(remove_duplicate=False) if value.requires_grad}
     layout = _layout(items, trained)
     return State(layout, *_gather(items, layout))
 
@@ -172,12 +170,8 @@ def _items(state: Any) -> dict[str, Any]:
         if not isinstance(name, str):
             raise ArgumentError(f"names of a state are strings, got {name!r}.")
         if not _is_tensor(value) and not isinstance(value, np.ndarray | np.generic):
-            raise ArgumentError(
-                f"{name!r} should be an array or a tensor, got {type(value).__name__}. Leave it out."
-            )
-    return {
-        name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in mapping.items()
-    }
+            raise ArgumentError(f"{name!r} should be an array or a tensor, got {type(value).__name__}. Leave it out.")
+    return {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in mapping.items()}
 
 
 def _is_tensor(value: Any) -> bool:
@@ -248,9 +242,7 @@ def _gather(items: dict[str, Any], layout: Layout) -> tuple[Vector, Counters]:
             flat = value.reshape(-1)
             if entry.dtype == "uint64" and flat.max() > np.iinfo(np.int64).max:
                 raise ArgumentError(f"{entry.name!r} holds a counter above 2^63 - 1, which does not fit.")
-            with np.errstate(
-                over="ignore"
-            ):  # a float64 beyond float32 becomes infinite and is reported as such
+            with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is reported as such
                 target[place] = flat
     if on_device:  # one crossing from the device, not one a tensor
         torch = sys.modules["torch"]

@@ -93,7 +93,7 @@ class Message:
     >>> message = Message(MessageKind.BROADCAST, "fedcode", round=3, asks={"clusters": 64, "full": 1})
     >>> data = message.to_bytes()
     >>> Message.from_bytes(data) == message, len(data)
-    (True, 59)
+    (True, 63)
     """
 
     kind: MessageKind
@@ -111,12 +111,10 @@ class Message:
 
     def to_bytes(self) -> bytes:
         """The message as bytes."""
-        for name in (self.federation, self.layout, self.base, self.gives):
-            assert len(name) == 8, name
+        for digest in (self.federation, self.layout, self.base, self.gives):
+            assert len(digest) == 8, digest
         head = bytearray(
-            _FIXED.pack(
-                MAGIC, VERSION, self.kind, self.federation, self.layout, self.base, self.gives, self.seed
-            )
+            _FIXED.pack(MAGIC, VERSION, self.kind, self.federation, self.layout, self.base, self.gives, self.seed)
         )
         head += text(self.method)
         head += varint(self.round) + varint(self.accepted) + varint(self.examples)
@@ -140,9 +138,7 @@ class Message:
             raise MessageError(f"{len(view)} bytes are too few for a message of fedcode.")
         magic, version, kind, federation, layout, base, gives, seed = _FIXED.unpack_from(view)
         if magic != MAGIC:
-            raise MessageError(
-                f"this is no message of fedcode: it begins with {magic!r}, not with {MAGIC!r}."
-            )
+            raise MessageError(f"this is no message of fedcode: it begins with {magic!r}, not with {MAGIC!r}.")
         if version != VERSION:
             raise MessageError(f"the message has format version {version}; this release reads {VERSION}.")
         body, (checksum,) = view[: -_CHECKSUM.size], _CHECKSUM.unpack(view[-_CHECKSUM.size :])
@@ -175,9 +171,7 @@ class Message:
         """A section that must be there."""
         if tag not in self.sections:
             name = Section(tag).name.lower() if tag in Section.__members__.values() else str(tag)
-            raise MessageError(
-                f"the {self.kind.name.lower()} message of {self.method} lacks its {name} section."
-            )
+            raise MessageError(f"the {self.kind.name.lower()} message of {self.method} lacks its {name} section.")
         return self.sections[tag]
 
 

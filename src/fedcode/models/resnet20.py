@@ -62,9 +62,7 @@ class ResNet20(nn.Module):
 
 def _stage(inputs: int, channels: int) -> nn.Sequential:
     stride = 1 if inputs == channels else 2
-    return nn.Sequential(
-        Block(inputs, channels, stride), Block(channels, channels, 1), Block(channels, channels, 1)
-    )
+    return nn.Sequential(Block(inputs, channels, stride), Block(channels, channels, 1), Block(channels, channels, 1))
 
 
 def resnet20(classes: int = 10) -> ResNet20:
