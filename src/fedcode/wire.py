@@ -84,6 +84,7 @@ class Section(IntEnum):
     PENDING = 15  # what waits to be acknowledged
     PADDING = 16  # zeros
     EXTRA = 17  # what a method keeps
+    ERROR = 18  # the squared error of the weights as a share of their energy: one float32
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,10 @@ class Message:
 
     def to_bytes(self) -> bytes:
         """The message as bytes."""
+        return b"".join(self.parts())
+
+    def parts(self) -> list[Buffer]:
+        """The message's bytes in parts, the sections uncopied: a long message is written without being joined."""
         for digest in (self.federation, self.layout, self.base, self.gives):
             assert len(digest) == 8, digest
         head = bytearray(
@@ -124,11 +129,11 @@ class Message:
         head += varint(len(self.sections))
         for tag, body in self.sections.items():
             head += bytes((tag,)) + varint(len(body))
-        parts = [bytes(head), *self.sections.values()]
+        parts: list[Buffer] = [bytes(head), *self.sections.values()]
         checksum = 0
         for part in parts:
             checksum = zlib.crc32(part, checksum)
-        return b"".join([*parts, _CHECKSUM.pack(checksum)])
+        return [*parts, _CHECKSUM.pack(checksum)]
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Message:
