@@ -12,7 +12,8 @@
 from __future__ import annotations
 
 from fedcode.data import partition
+from fedcode.data.cifar import cifar10, cifar100
 from fedcode.data.dataset import Dataset
 from fedcode.data.digits import digits
 
-__all__ = ["Dataset", "digits", "partition"]
+__all__ = ["Dataset", "cifar10", "cifar100", "digits", "partition"]

@@ -28,12 +28,12 @@ class Standardise:
 
     def __call__(self, batch: Tensor) -> Tensor:
         shape = (1, -1) + (1,) * (batch.dim() - 2)
-        mean = torch.tensor(self.mean, device=batch.device).view(shape)
-        deviation = torch.tensor(self.deviation, device=batch.device).view(shape)
-        return (batch.float() / 255 - mean) / deviation
+        mean = torch.tensor([255 * mean for mean in self.mean], device=batch.device)
+        scale = torch.tensor([1 / (255 * deviation) for deviation in self.deviation], device=batch.device)
+        return (batch - mean.view(shape)) * scale.view(shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # whether tensors are equal is no yes or no
 class Dataset:
     """Training and test examples as tensors, first axis the example.
 
