@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 # the help. The function is called as the command, with an underscore for a hyphen.
 MODELS, RUNS, PAPER, MACHINE = "One model", "Federated learning", "The paper", "This machine"
 COMMANDS = (
+    ("pack", "pack", MODELS),
+    ("unpack", "pack", MODELS),
+    ("inspect", "inspect", MODELS),
     ("size", "size", PAPER),
     ("doctor", "doctor", MACHINE),
 )

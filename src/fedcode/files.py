@@ -29,7 +29,7 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
     place = path.resolve()  # what a link points to is replaced, not the link
     beside = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
-        with beside.open("xb") as file:
+        with beside.open("x+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -81,6 +81,11 @@ class Checkpoint:
     def by_name(self) -> dict[str, Tensor]:
         return {tensor.name: tensor for tensor in self.tensors}
 
+    @property
+    def size(self) -> int:
+        """The bytes of all its tensors."""
+        return sum(math.prod(tensor.shape) * _stored(tensor.dtype).itemsize for tensor in self.tensors)
+
 
 def read(path: Path) -> Checkpoint:
     """A checkpoint from its file, from the index of its shards, or from the directory that holds either."""
@@ -93,8 +98,13 @@ def read(path: Path) -> Checkpoint:
     return Checkpoint(_header(path))
 
 
-def write(file: BinaryIO, entries: Iterable[Entry], values: Any) -> None:
-    """Write entries as one safetensors file; `values(entry)` gives the pieces of each, float32 for bfloat16."""
+def write(file: BinaryIO, entries: Iterable[Entry], values: Callable[[Entry], Iterable[Array]]) -> None:
+    """Write entries as one safetensors file; `values(entry)` gives the pieces of each, float32 for bfloat16.
+
+    They are asked for in the order of `entries`. A tied entry is not asked for: it becomes a copy, as the format
+    cannot say that two names are one tensor. The file must be open for reading too.
+    """
+    entries = list(entries)
     # the order of the reference implementation, which keeps every tensor aligned to its dtype
     ordered = sorted(entries, key=lambda entry: (-_stored(entry.dtype).itemsize, entry.name))
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
@@ -110,10 +120,26 @@ def write(file: BinaryIO, entries: Iterable[Entry], values: Any) -> None:
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     file.write(len(text).to_bytes(8, "little") + text)
-    for entry in ordered:
-        for piece in values(entry):
-            stored = _narrowed(piece) if entry.dtype == "bfloat16" else piece.astype(_stored(entry.dtype))
-            file.write(stored.data)
+    places = {entry.name: 8 + len(text) + header[entry.name]["data_offsets"][0] for entry in entries}
+    for entry in entries:
+        if entry.tied is None:
+            file.seek(places[entry.name])
+            for piece in values(entry):
+                stored = _narrowed(piece) if entry.dtype == "bfloat16" else piece.astype(_stored(entry.dtype))
+                file.write(stored.data)
+    for entry in entries:
+        if entry.tied is not None:
+            _copy(file, places[entry.tied], places[entry.name], entry.size * _stored(entry.dtype).itemsize)
+    file.seek(8 + len(text) + at)
+
+
+def _copy(file: BinaryIO, source: int, target: int, left: int) -> None:
+    while left:
+        file.seek(source)
+        piece = file.read(min(left, _PIECE))
+        file.seek(target)
+        file.write(piece)
+        source, target, left = source + len(piece), target + len(piece), left - len(piece)
 
 
 def _in_directory(path: Path) -> Path:

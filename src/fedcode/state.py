@@ -202,14 +202,19 @@ def _layout(items: dict[str, Any], trained: Trained | None) -> Layout:
         dtype = _dtype_name(name, value)
         twin = first_at.setdefault(_address(value), name)
         if twin == name:
-            kind, tied = _kind(name, dtype, trained), None
+            kind, tied = kind_of(name, dtype, trained), None
         else:  # a tied tensor is what it was under its first name
             kind, tied = next(entry.kind for entry in entries if entry.name == twin), twin
         entries.append(Entry(name, tuple(value.shape), dtype, kind, tied))
     return Layout(tuple(entries))
 
 
-def _kind(name: str, dtype: str, trained: Trained | None) -> Kind:
+def kind_of(name: str, dtype: str, trained: Trained | None = None) -> Kind:
+    """What an entry of this name and dtype is, by the rule of `flatten`.
+
+    >>> kind_of("norm.running_var", "float32").name, kind_of("norm.weight", "float32").name
+    ('VARIANCE', 'WEIGHT')
+    """
     if dtype not in FLOATS:
         return Kind.COUNTER
     last = name.rpartition(".")[2]
@@ -259,4 +264,4 @@ def _holds(layout: Layout, entry: Entry, index: int) -> bool:
     return entry.kind != Kind.COUNTER and place.start <= index < place.stop
 
 
-__all__ = ["Counters", "State", "Trained", "Vector", "flatten", "match"]
+__all__ = ["Counters", "State", "Trained", "Vector", "flatten", "kind_of", "match"]
