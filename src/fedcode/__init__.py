@@ -13,14 +13,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedcode.client import Task as Task
+    from fedcode.client import memory_of as memory_of
+    from fedcode.client import receive as receive
+    from fedcode.client import reply as reply
     from fedcode.clustering import Codebook as Codebook
     from fedcode.clustering import cluster as cluster
     from fedcode.clustering import snap as snap
+    from fedcode.ends import Method as Method
     from fedcode.errors import CannotUse as CannotUse
     from fedcode.errors import FedcodeError as FedcodeError
     from fedcode.errors import NonFiniteError as NonFiniteError
+    from fedcode.methods import method as method
+    from fedcode.methods import register as register
     from fedcode.model_file import decode as decode
     from fedcode.model_file import encode as encode
+    from fedcode.server import RoundReport as RoundReport
+    from fedcode.server import Server as Server
 
 __version__ = "0.1.0"
 
@@ -30,10 +39,19 @@ _PUBLIC = {
     "CannotUse": "errors",
     "Codebook": "clustering",
     "FedcodeError": "errors",
+    "Method": "ends",
     "NonFiniteError": "errors",
+    "RoundReport": "server",
+    "Server": "server",
+    "Task": "client",
     "cluster": "clustering",
     "decode": "model_file",
     "encode": "model_file",
+    "memory_of": "client",
+    "method": "methods",
+    "receive": "client",
+    "register": "methods",
+    "reply": "client",
     "snap": "clustering",
 }
 
