@@ -1,4 +1,4 @@
-"""Numbers to bytes and back: labels, positions, small integers, floats; docs/coding-format.md has the bytes.
+"""Numbers to bytes and back: labels, positions, small integers, floats; docs/wire-format.md has the bytes.
 
 Labels are coded in one of three ways, named by their first byte: packed, entropy coded, or entropy coded
 given the labels that both ends expect. Nothing to say (no labels, one centre) is no byte at all.
@@ -6,16 +6,19 @@ given the labels that both ends expect. Nothing to say (no labels, one centre) i
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedcode.context import difference, follow
 from fedcode.errors import ArgumentError, MessageError
-from fedcode.packing import Labels, check_labels, label_bits, label_type, no_labels, pack, packed_size, unpack
-from fedcode.reader import Buffer
+from fedcode.packing import Labels, check_labels, label_bits, no_labels, pack, packed_size, unpack
+from fedcode.reader import Buffer, Reader, varint
 from fedcode.sparse import decode_positions, encode_positions
 from fedcode.streams import compress, decompress
+from fedcode.symbols import RANKED, SPLIT, Survey, decode_symbols, encode_symbols
 
 __all__ = [
     "CODINGS",
@@ -33,6 +36,7 @@ __all__ = [
 
 CODINGS = ("smallest", "packed", "entropy", "context")
 PACKED, ENTROPY, CONTEXT = 1, 2, 3
+_FORMS = SPLIT | RANKED
 
 
 def encode_labels(
@@ -56,15 +60,23 @@ def encode_labels(
         return b""
     if coding == "packed":
         return bytes((PACKED,)) + pack(row, k)
-    forms = []
+    # A way is tried only where its entropy, which it cannot undercut, leaves room below the best so far: mostly
+    # one is enough, and yet the smallest is found.
+    least = 1 + packed_size(len(row), label_bits(k)) if coding == "smallest" else None
+    best = b""
+    for way, survey in sorted(_surveys(row, k, coding, expected), key=lambda found: found[1].floor):
+        if least is None or 1 + survey.floor < least:
+            form, body = encode_symbols(survey)
+            if least is None or 1 + len(body) < least:
+                least, best = 1 + len(body), bytes((way | form,)) + body
+    return best or bytes((PACKED,)) + pack(row, k)
+
+
+def _surveys(row: Labels, k: int, coding: str, expected: Labels | None) -> Iterator[tuple[int, Survey]]:
     if coding != "context":
-        forms.append(bytes((ENTROPY,)) + compress(row))
+        yield ENTROPY, Survey.of(row, k)
     if coding != "entropy" and expected is not None:
-        forms.append(bytes((CONTEXT,)) + compress(_difference(row, expected, k)))
-    best = min(forms, key=len)
-    if coding == "smallest" and 1 + packed_size(len(row), label_bits(k)) <= len(best):
-        return bytes((PACKED,)) + pack(row, k)
-    return best
+        yield CONTEXT, Survey.of(difference(row, expected, k), k)
 
 
 def decode_labels(data: Buffer, count: int, k: int, *, context: npt.ArrayLike | None = None) -> Labels:
@@ -79,15 +91,15 @@ def decode_labels(data: Buffer, count: int, k: int, *, context: npt.ArrayLike | 
     coding, body = data[0], memoryview(data).cast("B")[1:]
     if coding == PACKED:
         return unpack(body, count, k)
-    if coding not in (ENTROPY, CONTEXT):
+    way, form = coding & ~_FORMS, coding & _FORMS
+    if way not in (ENTROPY, CONTEXT):
         raise MessageError(f"the labels are coded in way {coding}, which this release does not know.")
-    if coding == CONTEXT and context is None:
+    if way == ENTROPY:
+        return decode_symbols(body, form, count, k)
+    if context is None:
         raise MessageError("the labels are coded against labels that this end does not hold.")
-    expected = _context(context, count, k) if coding == CONTEXT and context is not None else None
-    labels: Labels = decompress(body, count, label_type(k))
-    if int(labels.max()) >= k:
-        raise MessageError(f"a label is {int(labels.max())} where there are {k} centres.")
-    return labels if expected is None else _follow(labels, expected, k)
+    expected = _context(context, count, k)
+    return follow(decode_symbols(body, form, count, k), expected, k)
 
 
 def _context(context: npt.ArrayLike, count: int, k: int) -> Labels:
@@ -97,19 +109,9 @@ def _context(context: npt.ArrayLike, count: int, k: int) -> Labels:
     return row
 
 
-def _difference(labels: Labels, expected: Labels, k: int) -> Labels:
-    """0, 1, 2, 3, ... for a label as expected, one below, one above, two below, ..., modulo k."""
-    steps = (labels.astype(np.int32) - expected) % k
-    folded: Any = np.where(steps <= (k - 1) // 2, 2 * steps, 2 * (k - steps) - 1).astype(labels.dtype)
-    return cast(Labels, folded)
-
-
-def _follow(folded: Labels, expected: Labels, k: int) -> Labels:
-    """The inverse of `_difference`."""
-    wide = folded.astype(np.int32)
-    steps = np.where(wide % 2 == 0, wide // 2, k - (wide + 1) // 2)
-    labels: Any = ((expected + steps) % k).astype(folded.dtype)
-    return cast(Labels, labels)
+# How integers are coded: as so many bytes each, as a stream of 32-bit numbers, or as labels below a bound.
+_STREAM, _BOUNDED = 0x84, 0x40
+_MAX_BOUND = 1 << 16
 
 
 def encode_integers(values: npt.ArrayLike) -> bytes:
@@ -125,11 +127,13 @@ def encode_integers(values: npt.ArrayLike) -> bytes:
         raise ArgumentError(f"integers of up to 32 bits can be coded, got {row.dtype}.")
     wide = row.astype(np.int64)
     folded = np.where(wide < 0, -2 * wide - 1, 2 * wide)
-    top = int(folded.max())
-    width = 1 if top < 1 << 8 else 2 if top < 1 << 16 else 4
-    unsigned = folded.astype(f"<u{width}")
-    raw = bytes((width,)) + unsigned.tobytes()
-    coded = bytes((width | 0x80,)) + compress(unsigned.astype(f"u{width}"))
+    bound = int(folded.max()) + 1
+    width = 1 if bound <= 1 << 8 else 2 if bound <= 1 << 16 else 4
+    raw = bytes((width,)) + folded.astype(f"<u{width}").tobytes()
+    if bound <= _MAX_BOUND:
+        coded = bytes((_BOUNDED,)) + varint(bound) + encode_labels(folded, bound)
+    else:
+        coded = bytes((_STREAM,)) + compress(folded.astype(np.uint32))
     return min(raw, coded, key=len)
 
 
@@ -139,17 +143,22 @@ def decode_integers(data: Buffer, count: int) -> npt.NDArray[np.int32]:
         return np.empty(0, np.int32)
     if not count or not len(data):
         raise MessageError(f"{count} integers are expected, got {len(data)} bytes.")
-    body = memoryview(data).cast("B")[1:]
-    width = data[0] & 0x7F
-    if width not in (1, 2, 4):
-        raise MessageError(f"the integers are coded in way {data[0]}, which this release does not know.")
+    reader = Reader(data, "the integers")
+    form = reader.u8()
     folded: npt.NDArray[Any]
-    if data[0] & 0x80:
-        folded = decompress(body, count, f"u{width}")
-    elif len(body) != width * count:
-        raise MessageError(f"{count} integers take {width * count} bytes, got {len(body)}.")
+    if form == _BOUNDED:
+        bound = reader.varint(_MAX_BOUND)
+        if not bound:
+            raise MessageError("the integers are said to be below 0.")
+        folded = decode_labels(reader.take(reader.left), count, bound)
+    elif form == _STREAM:
+        folded = decompress(reader.take(reader.left), count, np.uint32)
+    elif form not in (1, 2, 4):
+        raise MessageError(f"the integers are coded in way {form}, which this release does not know.")
+    elif reader.left != form * count:
+        raise MessageError(f"{count} integers take {form * count} bytes, got {reader.left}.")
     else:
-        folded = np.frombuffer(body, f"<u{width}")
+        folded = np.frombuffer(reader.take(reader.left), f"<u{form}")
     wide = folded.astype(np.int64)
     return np.where(wide % 2 == 0, wide // 2, -((wide + 1) // 2)).astype(np.int32)
 

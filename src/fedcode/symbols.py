@@ -1,0 +1,209 @@
+"""Whole numbers below a known bound, entropy coded: what labels, differences of labels and maps of bits share.
+
+pcodec sorts numbers into bins and leaves two things undone that its caller can do. It spends up to a tenth of a
+bit a number to get by with a single bin; moving the upper half of the symbols up (SPLIT) makes that bin too
+dear. And it needs a bin for every symbol where neighbours differ much in frequency; numbered by falling
+frequency (RANKED), neighbours are alike. Both are used where the histogram says that they pay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcode.errors import MessageError
+from fedcode.kernels import kernel
+from fedcode.lookup import look_up
+from fedcode.packing import Labels, label_type
+from fedcode.reader import Buffer, Reader, varint
+from fedcode.streams import compress, decompress, pages
+
+SPLIT, RANKED = 16, 32
+
+# What pcodec's table says of one bin, in bits; and how many bits a number it gives away for a single bin.
+_BIN = 30
+_SINGLE = 0.12
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """How often each symbol of a row occurs, page by page."""
+
+    row: Labels
+    k: int
+    counts: npt.NDArray[np.int64]  # one row for each page of `pages(len(row))`
+
+    @classmethod
+    def of(cls, row: Labels, k: int) -> Survey:
+        """Count the symbols of a row that holds at least one."""
+        edges = np.cumsum([0, *pages(row.size)])
+        counts = np.empty((len(edges) - 1, k), np.int64)
+        _count(row, edges, counts)
+        return cls(row, k, counts)
+
+    @cached_property
+    def page_sizes(self) -> list[int]:
+        """The sizes of the pages that the symbols are coded in."""
+        return pages(self.row.size, _bits(self.counts.sum(0, keepdims=True))[0] / self.row.size)
+
+    @cached_property
+    def paged(self) -> npt.NDArray[np.int64]:
+        """The counts of these pages, which are the pages counted or several of them joined."""
+        edges = np.cumsum([0, *self.page_sizes])
+        if len(edges) - 1 == len(self.counts):
+            return self.counts
+        if len(edges) == 2:
+            return self.counts.sum(0, keepdims=True)
+        paged = np.empty((len(edges) - 1, self.k), np.int64)
+        _count(self.row, edges, paged)
+        return paged
+
+    @cached_property
+    def bits(self) -> npt.NDArray[np.float64]:
+        """The order-0 entropy of each page in bits, which no coding by `encode_symbols` can undercut."""
+        return _bits(self.paged)
+
+    @property
+    def floor(self) -> int:
+        """That entropy in bytes, rounded down."""
+        return int(self.bits.sum() / 8 * (1 - 1e-9))
+
+
+def _bits(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The entropy of each row of counts times its sum."""
+    totals = counts.sum(1)
+    logs = np.log2(np.maximum(counts, 1))
+    bits: npt.NDArray[np.float64] = totals * np.log2(np.maximum(totals, 1)) - (counts * logs).sum(1)
+    return np.maximum(bits, 0)
+
+
+def encode_symbols(survey: Survey) -> tuple[int, bytes]:
+    """The form, SPLIT and RANKED or neither of them, and the bytes.
+
+    >>> survey = Survey.of(np.arange(2000, dtype=np.uint8) % 5, 5)
+    >>> form, data = encode_symbols(survey)
+    >>> (decode_symbols(data, form, 2000, 5) == survey.row).all()
+    True
+    """
+    form, head, row, k, paged = 0, b"", survey.row, survey.k, survey.paged
+    total = survey.counts.sum(0)
+    if _ranking_pays(total, len(paged), float(survey.bits.sum())):
+        form |= RANKED
+        order = np.argsort(-total, kind="stable")[: int((total > 0).sum())]
+        rank = np.zeros(k, np.int64)
+        rank[order] = np.arange(order.size)
+        head += varint(order.size) + order.astype(f"<u{label_type(k)().itemsize}").tobytes()
+        k, paged, total = order.size, paged[:, order], total[order]
+        row = look_up(rank.astype(label_type(k)), row)
+    if _single_bin_costs(paged, survey.bits):
+        form |= SPLIT
+        pivot = _pivot(total)
+        head += varint(pivot)
+        numbers = np.arange(k)
+        row = look_up((numbers + k * (numbers >= pivot)).astype(_stream_type(form, k)), row)
+    # beyond level 8, whose 256 bins are enough where neighbours are alike, wide alphabets take long
+    return form, head + compress(row, survey.page_sizes, level=10 if k <= 256 else 8)
+
+
+def decode_symbols(data: Buffer, form: int, count: int, k: int) -> Labels:
+    """The `count` symbols below `k` that `encode_symbols` wrote."""
+    reader = Reader(data, "a stream of symbols")
+    table: npt.NDArray[Any] | None = None
+    used = k
+    if form & RANKED:
+        used = reader.varint(k)
+        table = np.frombuffer(reader.take(used * label_type(k)().itemsize), f"<u{label_type(k)().itemsize}")
+        if not used or int(table.max()) >= k:
+            raise MessageError(f"a stream's table of {used} symbols does not fit the {k} that there are.")
+    pivot = reader.varint(used) if form & SPLIT else 0
+    row: Labels = decompress(reader.take(reader.left), count, _stream_type(form, used))
+    if form & SPLIT:
+        numbers = np.full(2 * used, used, np.int64)  # `used` where the encoder leaves a gap
+        numbers[:pivot] = np.arange(pivot)
+        numbers[used + pivot :] = np.arange(pivot, used)
+        row = look_up(numbers.astype(_stream_type(0, used + 1)), _below(row, 2 * used))
+    row = _below(row, used)
+    if table is not None:
+        row = look_up(table.astype(label_type(k)), row)
+    return row if row.dtype == label_type(k) else row.astype(label_type(k))
+
+
+def _below(row: Labels, k: int) -> Labels:
+    if int(row.max()) >= k:
+        raise MessageError(f"a symbol of a stream is {int(row.max())} where there are {k}.")
+    return row
+
+
+def _stream_type(form: int, k: int) -> npt.DTypeLike:
+    top = (2 * k if form & SPLIT else k) - 1
+    return np.uint8 if top < 1 << 8 else np.uint16 if top < 1 << 16 else np.uint32
+
+
+def _ranking_pays(total: npt.NDArray[np.int64], page_count: int, bits: float) -> bool:
+    """Whether the bins that unlike neighbours need, or what joining them loses, cost more than a table."""
+    present = int((total > 0).sum())
+    if present < 32:
+        return False
+    even = total[: total.size // 2 * 2].reshape(-1, 2)
+    both = even[(even > 0).all(1)]
+    joined = both.sum(1) - _bits(both)  # a bin of two symbols spends a bit on which
+    lost = float(np.minimum(joined, _BIN * page_count).sum())
+    table = 8 * label_type(total.size)().itemsize * present
+    return lost > table + bits / 600
+
+
+def _single_bin_costs(paged: npt.NDArray[np.int64], bits: npt.NDArray[np.float64]) -> bool:
+    """Whether pcodec would give away more than a thousandth by coding pages as plain offsets."""
+    sizes = paged.sum(1)
+    present = paged > 0
+    first = present.argmax(1)
+    last = paged.shape[1] - 1 - present[:, ::-1].argmax(1)
+    width = np.ceil(np.log2(last - first + 1))
+    loss = sizes * width - bits
+    table = _BIN * present.sum(1)
+    given_away = loss[(loss < _SINGLE * sizes + table)]
+    return float(given_away.sum()) > 0.001 * float(bits.sum()) + 8 * 8
+
+
+def _pivot(total: npt.NDArray[np.int64]) -> int:
+    """The symbol that half of all are below, but not the lowest that occurs."""
+    below = np.cumsum(total)
+    pivot = int(np.searchsorted(below, below[-1] / 2, side="right"))
+    lowest = int((total > 0).argmax())
+    return max(pivot, lowest + 1)
+
+
+def _count_plainly(row: Any, edges: Any, counts: Any) -> None:
+    for page in range(len(counts)):
+        counts[page] = np.bincount(row[edges[page] : edges[page + 1]], minlength=counts.shape[1])
+
+
+@kernel(plain=_count_plainly)
+def _count(row: Any, edges: Any, counts: Any) -> None:
+    # Eight tables, so that equal neighbours do not wait for each other. A page is shorter than 2^32.
+    tables = np.empty((8, counts.shape[1]), np.uint32)
+    one = np.uint32(1)
+    for page in range(counts.shape[0]):
+        tables[:] = 0
+        start, stop = edges[page], edges[page + 1]
+        whole = start + (stop - start) // 8 * 8
+        for i in range(start, whole, 8):
+            tables[0, row[i]] += one
+            tables[1, row[i + 1]] += one
+            tables[2, row[i + 2]] += one
+            tables[3, row[i + 3]] += one
+            tables[4, row[i + 4]] += one
+            tables[5, row[i + 5]] += one
+            tables[6, row[i + 6]] += one
+            tables[7, row[i + 7]] += one
+        for i in range(whole, stop):
+            tables[0, row[i]] += one
+        for symbol in range(counts.shape[1]):
+            number = 0
+            for table in range(8):
+                number += tables[table, symbol]
+            counts[page, symbol] = number
