@@ -11,14 +11,17 @@ from fedcode.errors import ArgumentError
 
 if TYPE_CHECKING:
     from fedcode.clustering import Codebook
+    from fedcode.row import Row
 
 
-def quantise(array: npt.NDArray[np.float32], bits: float) -> Codebook:
+def quantise(row: Row, bits: float) -> Codebook:
     """The codebook whose labels have an order-0 entropy of `bits` bits or a little less."""
     from fedcode.clustering import Codebook
 
     if not 0.05 <= bits <= 6:
         raise ArgumentError(f"bits must be from 0.05 to 6: got {bits}.")
+    row.extremes()
+    array = row.read(0, row.size).reshape(row.shape)
     ordered = np.sort(array, axis=None).astype(np.float64)
     low, high = np.log(ordered.std() / 1e4 + 1e-300), np.log(np.ptp(ordered) * 4 + 1e-300)
     for _ in range(40):

@@ -15,7 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedcode.errors import ArgumentError, NonFiniteError
+from fedcode.errors import ArgumentError
+from fedcode.histogram import histogram, ordered
+from fedcode.programme import partition
+from fedcode.row import Row, is_tensor, row_of
+from fedcode.thresholds import below, look_up
 
 Centers = npt.NDArray[np.float32]
 Labels = npt.NDArray[Any]  # uint8 or uint16
@@ -47,7 +51,11 @@ class Codebook:
 
 
 def cluster(values: Any, k: int | None = None, *, bits: float | None = None, start: Any | None = None) -> Codebook:
-    """Cluster values into at most `k` centres, or into a codebook whose labels cost `bits` bits each.
+    """Cluster values into at most `k` centres, or into a codebook whose labels cost about `bits` bits each.
+
+    values: a numpy array or torch tensor of floating-point numbers, taken as float32. start: earlier centres
+    of much the same values, which make it faster. With `k` every label is that of the nearest centre; with
+    `bits` it need not be: see `fedcode.budget`.
 
     >>> codebook = cluster(np.array([[0.0, 0.1], [5.0, 5.1]], np.float32), 2)
     >>> codebook.centers, codebook.labels
@@ -56,16 +64,16 @@ def cluster(values: Any, k: int | None = None, *, bits: float | None = None, sta
     """
     if (k is None) == (bits is None):
         raise ArgumentError(f"give either k or bits: got k={k} and bits={bits}.")
-    array = _finite(_as_float32(values))
     if bits is not None:
         from fedcode.budget import quantise
 
-        return quantise(array, bits)
+        return quantise(row_of(values), bits)
     assert k is not None
     if not 2 <= k <= MAX_CENTERS:
         raise ArgumentError(f"k must be from 2 to {MAX_CENTERS}: got {k}.")
-    centers = _fit(np.sort(array, axis=None), k, start)
-    return Codebook(centers, nearest(array, centers))
+    row = row_of(values)
+    centers = _fit(row, k, None if start is None else _check_centers(start))
+    return Codebook(centers, _nearest(row, centers))
 
 
 def nearest(values: Any, centers: Any) -> Labels:
@@ -74,10 +82,9 @@ def nearest(values: Any, centers: Any) -> Labels:
     >>> nearest(np.array([0.0, 0.5, 0.6]), np.array([0, 1], np.float32))
     array([0, 0, 1], dtype=uint8)
     """
-    array, centers = _as_float32(values), _check_centers(centers)
-    wide = centers.astype(np.float64)
-    labels = np.searchsorted((wide[:-1] + wide[1:]) / 2, array.astype(np.float64))
-    return labels.astype(np.uint8 if centers.size <= 256 else np.uint16)
+    row, checked = row_of(values), _check_centers(centers)
+    row.extremes()
+    return _nearest(row, checked)
 
 
 def snap(values: Any, centers: Any) -> Any:
@@ -86,87 +93,58 @@ def snap(values: Any, centers: Any) -> Any:
     >>> snap(np.array([0.2, 0.9]), np.array([0, 1], np.float32))
     array([0., 1.])
     """
-    labels = nearest(values, centers)
-    found = np.asarray(centers, np.float32)[labels]
-    if _is_tensor(values):
-        torch = sys.modules["torch"]
-        return torch.from_numpy(found).to(dtype=values.dtype, device=values.device)
-    return found.astype(np.asarray(values).dtype)
+    row, checked = row_of(values), _check_centers(centers)
+    row.extremes()
+    if not is_tensor(values):
+        array = np.asarray(values)
+        with np.errstate(over="ignore"):
+            table = checked.astype(array.dtype)
+        if array.itemsize == 2:  # numba knows no halves: their bits are carried
+            found: Any = look_up(row, _thresholds(checked), table.view(np.uint16)).view(array.dtype)
+            return found
+        return look_up(row, _thresholds(checked), checked).astype(array.dtype, copy=False)
+    torch = sys.modules["torch"]
+    if values.dtype in (torch.float16, torch.bfloat16):
+        halves = torch.from_numpy(checked).to(values.dtype).view(torch.uint16).numpy()
+        found = torch.from_numpy(look_up(row, _thresholds(checked), halves)).view(values.dtype)
+    else:
+        found = torch.from_numpy(look_up(row, _thresholds(checked), checked)).to(values.dtype)
+    return found.to(values.device)
 
 
-def _is_tensor(values: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(values, torch.Tensor)
+def _nearest(row: Row, centers: Centers) -> Labels:
+    return look_up(row, _thresholds(centers), np.arange(centers.size).astype(_label_type(centers.size)))
 
 
-def _as_float32(values: Any) -> npt.NDArray[np.float32]:
-    if _is_tensor(values):
-        values = values.detach().cpu().float().numpy()
-    array = np.asarray(values)
-    if array.dtype.kind != "f":
-        raise ArgumentError(f"the values must be floating-point numbers: got {array.dtype}.")
-    if not array.size:
-        raise ArgumentError("there are no values: expected at least one.")
-    with np.errstate(over="ignore"):
-        return array.astype(np.float32, copy=False)
+def _thresholds(centers: Centers) -> Centers:
+    wide = centers.astype(np.float64)
+    return below((wide[:-1] + wide[1:]) / 2)
 
 
-def _finite(array: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    bad = ~np.isfinite(array.reshape(-1))
-    if bad.any():
-        raise NonFiniteError(
-            f"{int(bad.sum())} of {bad.size} values are NaN or infinite, the first at index "
-            f"{int(bad.argmax())}. Only finite numbers can be clustered."
-        )
-    return array
+def _label_type(k: int) -> Any:
+    return np.uint8 if k <= 256 else np.uint16
 
 
 def _check_centers(centers: Any) -> Centers:
-    found = _as_float32(centers)
-    if found.ndim != 1 or found.size > 1 << 16 or np.any(found[1:] < found[:-1]):
+    row = row_of(centers)
+    found = row.read(0, row.size).copy()
+    if len(row.shape) != 1 or found.size > 1 << 16 or np.any(found[1:] < found[:-1]):
         raise ArgumentError("the centres must be one ascending row of at most 65,536 float32 numbers.")
+    row.extremes()
     return found
 
 
-def _fit(ordered: npt.NDArray[np.float32], k: int, start: Any | None) -> Centers:
-    distinct = np.unique(ordered)
-    if distinct.size <= k:
-        return distinct
-    sums = np.concatenate([[0.0], np.cumsum(ordered, dtype=np.float64)])
-    if start is not None:
-        centers = np.asarray(start, np.float64)
-    else:
-        steps = np.linspace(0, 1, 1025)
-        width = np.abs(np.diff(ordered.astype(np.float64))) ** (1 / 3)
-        mass = np.concatenate([[0.0], np.cumsum(width + width.mean() / 4)])
-        edges = np.unique(np.searchsorted(mass, steps * mass[-1]).clip(0, ordered.size))
-        edges[0], edges[-1] = 0, ordered.size
-        cuts = _programme(edges.astype(np.float64), sums[edges], k)
-        bounds = edges[cuts]
-        centers = np.diff(sums[bounds]) / np.diff(bounds)
-    for _ in range(30):
-        middles = (centers[:-1] + centers[1:]) / 2
-        bounds = np.unique(np.concatenate([[0], np.searchsorted(ordered, middles), [ordered.size]]))
-        moved = np.diff(sums[bounds]) / np.diff(bounds)
-        if np.array_equal(moved, centers):
-            break
-        centers = moved
-    return np.unique(centers.astype(np.float32))
+def _fit(row: Row, k: int, start: Centers | None) -> Centers:
+    """The centres: from a histogram if it is fine enough for so many centres, else from the sorted values."""
+    bins = histogram(row, 13 - max(0, (k - 1).bit_length() - 6))
+    if bins is not None and bins.size > 2 * k:
+        centers, error = partition(bins, k, _from_origin(start, bins.origin))
+        if bins.blur <= 0.02 * (error + bins.blur):
+            return np.unique((centers + bins.origin).astype(np.float32))
+    bins = ordered(row)
+    centers, _ = partition(bins, k, _from_origin(start, bins.origin))
+    return np.unique((centers + bins.origin).astype(np.float32))
 
 
-def _programme(counts: Any, sums: Any, k: int) -> npt.NDArray[np.int64]:
-    """The cut points of the best partition into k intervals, from prefix counts and prefix sums."""
-    size = counts.size - 1
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gain = (sums[None, :] - sums[:, None]) ** 2 / (counts[None, :] - counts[:, None])
-    gain[np.tril_indices(size + 1)] = -np.inf
-    k = min(k, size)
-    best, choice = gain[0], []
-    for _ in range(k - 1):
-        table = best[:, None] + gain
-        choice.append(table.argmax(axis=0))
-        best = table.max(axis=0)
-    cuts = [size]
-    for previous in reversed(choice):
-        cuts.append(int(previous[cuts[-1]]))
-    return np.array([0, *reversed(cuts)], np.int64)
+def _from_origin(start: Centers | None, origin: float) -> Any:
+    return None if start is None else start.astype(np.float64) - origin

@@ -1,0 +1,195 @@
+"""The best partition of bins into k runs of neighbours: one-dimensional k-means, solved.
+
+The squared error of a run obeys the quadrangle inequality, so for a fixed price of a run the cheapest
+partition is found in one sweep, and the price is searched that gives k runs. The result is the exact optimum
+over the cuts that are allowed. Few bins: every edge is allowed. Many: first those of a coarse grid, then
+that grid and every edge near the cuts found on it.
+
+Reference: Aggarwal, Schieber and Tokuyama, Finding a minimum-weight k-link path in graphs with the concave
+Monge property, 1994; for k-means Grønlund et al., arXiv:1701.07204.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedcode.histogram import FEW, Bins, Doubles
+from fedcode.kernels import kernel
+
+Cuts = npt.NDArray[np.int64]
+
+NEAR = 32  # edges either side of a coarse cut that the second programme may choose
+COARSE = 1024  # runs of the coarse grid, or 8 k
+
+
+def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles, float]:
+    """The centres (less the origin) of the best k runs, and the squared error between bins.
+
+    start: earlier centres (less the origin); with them the coarse programme is skipped.
+
+    >>> bins = Bins(0.0, np.ones(4), np.array([0.0, 1.0, 5.0, 7.0]), 0.0)
+    >>> partition(bins, 2)
+    (array([0.5, 6. ]), 2.5)
+    """
+    count, total, square = bins.prefix()
+    means = bins.means
+    if bins.size <= k:
+        return means, 0.0
+    grid, price = _grid(bins, means, k)
+    if bins.size <= FEW:
+        edges: Cuts = np.arange(bins.size + 1)
+    else:
+        coarse = grid.size / bins.size
+        if start is None:
+            cuts, price = _shortest(count[grid], total[grid], square[grid], k, price)
+            near = grid[cuts]
+        else:
+            near = np.searchsorted(means, (start[:-1] + start[1:]) / 2)
+        reach = int(min(NEAR, max(4, 2 / coarse)))
+        edges = (near[:, None] + np.arange(-reach, reach + 1)).reshape(-1)
+        edges = np.unique(np.concatenate([grid, edges.clip(0, bins.size)]))
+    cuts, _ = _shortest(count[edges], total[edges], square[edges], k, price)
+    many, sums, squares = (np.diff(row[edges[cuts]]) for row in (count, total, square))
+    return sums / many, float(np.maximum(squares - sums * sums / many, 0).sum())
+
+
+def _grid(bins: Bins, means: Doubles, k: int) -> tuple[Cuts, float]:
+    """Edges between which lies an equal share of what centres are needed for, and the price of a run."""
+    width = np.gradient(means)
+    mass = np.cbrt(bins.counts * width * width)
+    runs = max(COARSE, 8 * k)
+    for _ in range(16):  # a far outlier would have all of it; it gets one run of the grid
+        cap = 2 * mass.sum() / runs
+        if mass.max() <= 1.01 * cap:
+            break
+        mass = np.minimum(mass, cap)
+    sums = np.concatenate([[0.0], np.cumsum(mass)])
+    grid = np.searchsorted(sums, np.linspace(0, sums[-1], runs + 1)).clip(0, bins.size)
+    grid[0], grid[-1] = 0, bins.size
+    return np.unique(grid), float(sums[-1] ** 3 / (6 * float(k) ** 3))
+
+
+def _shortest(count: Doubles, total: Doubles, square: Doubles, k: int, price: float) -> tuple[Cuts, float]:
+    """The cuts of the best k runs, by the price that gives as many; and that price."""
+    size = count.size - 1
+    if size <= k:
+        return np.arange(size + 1), price
+    few: tuple[float, Cuts] | None = None  # a price that is too high, and its cuts
+    many: tuple[float, Cuts] | None = None
+    price = max(price, 1e-290)
+    best, last = np.empty(size + 1), np.empty(size + 1, np.int64)
+    queue, begin = np.empty(size + 1, np.int64), np.empty(size + 1, np.int64)
+    for turn in range(200):
+        _sweep(count, total, square, price, best, last, queue, begin)
+        cuts = _back(last)
+        runs = cuts.size - 1
+        if runs == k:
+            return cuts, price
+        if runs < k:
+            few = price, cuts
+        else:
+            many = price, cuts
+        if few is None or many is None:
+            price *= (runs / k) ** 3 * (1.02 if few is None else 0.98) ** (turn + 1)
+            if not 1e-300 < price < 1e300:
+                break
+            continue
+        high, low = np.log(few[0]), np.log(many[0])
+        if high - low < 1e-13:
+            break
+        share = np.log(k / (few[1].size - 1)) / np.log((many[1].size - 1) / (few[1].size - 1))
+        share = min(max(share, 0.1), 0.9) if turn % 4 else 0.5
+        price = float(np.exp(high + share * (low - high)))
+    if few is not None and many is not None:
+        return _spliced(few[1], many[1], k), price
+    return (few or many or (price, cuts))[1][: k + 1], price
+
+
+def _spliced(few: Cuts, many: Cuts, k: int) -> Cuts:
+    """Of two best partitions at one price, with fewer and with more runs than k, one with k.
+
+    The beginning of one and the end of the other, joined where a run of `few` holds a run of `many`.
+    """
+    ahead = many.size - 1 - k
+    i = np.arange(few.size - 1)
+    j = i + ahead
+    i, j = i[j + 1 < many.size], j[j + 1 < many.size]
+    inside = np.flatnonzero((few[i] <= many[j]) & (many[j + 1] <= few[i + 1]))
+    at = int(inside[0]) if inside.size else 0
+    return np.concatenate([few[: at + 1], many[at + ahead + 1 :]])
+
+
+def _back(last: npt.NDArray[np.int64]) -> Cuts:
+    cuts = [last.size - 1]
+    while cuts[-1]:
+        cuts.append(int(last[cuts[-1]]))
+    return np.array(cuts[::-1], np.int64)
+
+
+def _plain_sweep(
+    count: Any, total: Any, square: Any, price: float, best: Any, last: Any, queue: Any, begin: Any
+) -> None:
+    del queue, begin
+    # the same steps on lists, whose items Python reads much faster than an array's
+    found = [0.0] * len(best), [0] * len(best)
+    room = [0] * len(best), [0] * len(best)
+    _sweep.function(count.tolist(), total.tolist(), square.tolist(), price, *found, *room)
+    last[:] = found[1]
+
+
+@kernel(plain=_plain_sweep)
+def _sweep(count: Any, total: Any, square: Any, price: float, best: Any, last: Any, queue: Any, begin: Any) -> None:
+    """For each edge the cheapest way to it: its cost in `best`, the edge before it in `last`.
+
+    `queue` holds the edges that are yet the best to come from, in order; `begin` where each becomes so.
+    """
+    end = len(best) - 1
+    best[0] = 0.0
+    last[0] = 0
+    queue[0] = 0
+    begin[0] = 1
+    head = tail = 0
+    for j in range(1, end + 1):
+        while head < tail and begin[head + 1] <= j:
+            head += 1
+        i = queue[head]
+        s = total[j] - total[i]
+        best[j] = best[i] + (square[j] - square[i] - s * s / (count[j] - count[i])) + price
+        last[j] = i
+        if j == end:
+            break
+        high = end + 1  # from here on j is known to be the better
+        while True:
+            b = queue[tail]
+            at = max(begin[tail], j + 1)
+            s, t = total[at] - total[b], total[at] - total[j]
+            gain = (best[b] - square[b] - s * s / (count[at] - count[b])) - (
+                best[j] - square[j] - t * t / (count[at] - count[j])
+            )
+            if gain > 0:
+                high = at
+                if tail == head:
+                    queue[tail] = j
+                    begin[tail] = at
+                    break
+                tail -= 1
+                continue
+            low = at  # here b is still the better
+            while high - low > 1:
+                middle = (low + high) >> 1
+                s, t = total[middle] - total[b], total[middle] - total[j]
+                gain = (best[b] - square[b] - s * s / (count[middle] - count[b])) - (
+                    best[j] - square[j] - t * t / (count[middle] - count[j])
+                )
+                if gain > 0:
+                    high = middle
+                else:
+                    low = middle
+            if high <= end:
+                tail += 1
+                queue[tail] = j
+                begin[tail] = high
+            break
