@@ -15,5 +15,6 @@ from fedcode.data import partition
 from fedcode.data.cifar import cifar10, cifar100
 from fedcode.data.dataset import Dataset
 from fedcode.data.digits import digits
+from fedcode.data.speechcommands import speechcommands
 
-__all__ = ["Dataset", "cifar10", "cifar100", "digits", "partition"]
+__all__ = ["Dataset", "cifar10", "cifar100", "digits", "partition", "speechcommands"]

@@ -5,10 +5,7 @@ Reference: Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 20
 
 from __future__ import annotations
 
-import gzip
 import os
-import tarfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedcode.data.archives import members
 from fedcode.data.augmentation import crop_and_flip
 from fedcode.data.dataset import Dataset, Standardise
 from fedcode.data.places import find, missing, remedy
@@ -120,20 +118,15 @@ def _from_folder(layout: Layout, folder: Path, wanted: tuple[str, ...]) -> dict[
 def _from_archive(layout: Layout, archive: Path, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
     """The wanted files straight from the archive: only ordinary members of exactly those names are looked at."""
     files: dict[str, np.ndarray] = {}
-    try:
-        with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as members:
-            for member in members:
-                folder, _, name = member.name.removeprefix("./").partition("/")
-                if folder != layout.folder or name not in wanted or name in files or not member.isfile():
-                    continue
-                content = members.extractfile(member) if member.size <= LARGEST else None
-                if content is None:
-                    raise DataError(f"{archive} is damaged: {member.name} has {member.size} bytes.")
-                files[name] = np.frombuffer(content.read(), np.uint8)
-            while stream.read(1 << 20):  # to the end, where gzip's checksum is
-                pass
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{archive} cannot be read: {error}. {remedy(layout.name)}") from error
+    with members(archive) as (tar, ordinary):
+        for path, member in ordinary:
+            name = path.name
+            if path.parts[-2:] != (layout.folder, name) or name not in wanted or name in files:
+                continue
+            content = tar.extractfile(member) if member.size <= LARGEST else None
+            if content is None:
+                raise DataError(f"{archive} is damaged: {member.name} has {member.size} bytes.")
+            files[name] = np.frombuffer(content.read(), np.uint8)
     for name in wanted:
         if name not in files:
             raise DataError(f"{archive} is damaged: {layout.folder}/{name} is not in it. {remedy(layout.name)}")

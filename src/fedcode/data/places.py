@@ -69,15 +69,15 @@ def missing(what: str, names: Sequence[str], name: str, data_dir: str | os.PathL
     """The error for a data set that is in none of the places; `name` is what `fedcode data get` calls it."""
     looked = " and ".join(str(place) for place in places(data_dir))
     return DataError(
-        f"{what} is not here: looked for {' or '.join(names)} in {looked}. {remedy(name)} "
+        f"{what} is not here: looked for {' or '.join(names)} in {looked}. Run: fedcode data get {name}. "
         f"Or name the directory that holds it with --data-dir or {VARIABLE}."
     )
 
 
 def remedy(name: str) -> str:
-    """How to get a data set whole.
+    """How to make a damaged data set whole.
 
     >>> remedy("cifar10")
-    'Run: fedcode data get cifar10 (it downloads the official archive).'
+    'Run: fedcode data get cifar10 --force'
     """
-    return f"Run: fedcode data get {name} (it downloads the official archive)."
+    return f"Run: fedcode data get {name} --force"
