@@ -14,7 +14,8 @@ from fedcode.clustering import nearest
 from fedcode.coding import decode_labels, encode_floats, encode_labels
 from fedcode.errors import MessageError
 from fedcode.layout import Layout
-from fedcode.reader import Buffer
+from fedcode.lookup import look_up
+from fedcode.reader import Buffer, varint
 from fedcode.sections import decode_centers, decode_counters, decode_values, encode_centers, encode_counters
 from fedcode.state import Counters, State, Vector
 from fedcode.wire import Message, MessageKind, Section
@@ -47,14 +48,21 @@ class Base:
         """The model that this base is."""
         if not self.labels.size:
             return State(self.layout, self.rest, self.counters)
-        vector = np.concatenate([self.centers[self.labels], self.rest])
+        count = self.labels.size
+        vector = np.empty(count + self.rest.size, np.float32)
+        look_up(self.centers, self.labels, vector[:count])
+        vector[count:] = self.rest
         return State(self.layout, vector, self.counters)
 
     @cached_property
     def digest(self) -> bytes:
-        """Its name: BLAKE2b over layout, centres, labels, rest and counters, little-endian, in eight bytes."""
+        """Its name in eight bytes: BLAKE2b over layout, centres, labels, rest and counters.
+
+        Each part is preceded by its length as a varint and written little-endian.
+        """
         hasher = hashlib.blake2b(self.layout.fingerprint, digest_size=8)
         for part in (self.centers, self.labels, self.rest, self.counters):
+            hasher.update(varint(part.size))
             hasher.update(np.ascontiguousarray(part.astype(part.dtype.newbyteorder("<"), copy=False)).data)
         return hasher.digest()
 
@@ -67,7 +75,8 @@ class Base:
         """The label that both ends expect: the nearest of `centers` to each of the first `count` values."""
         if len(self.labels) == count and count:
             table: Labels = nearest(self.centers, centers)
-            return table[self.labels]
+            expected: Labels = look_up(table, self.labels)
+            return expected
         return nearest(self.state.vector[:count], centers)
 
     def to_bytes(self) -> bytes:

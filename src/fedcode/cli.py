@@ -131,6 +131,10 @@ def _run(arguments: Sequence[str]) -> int:
     except click.Abort:
         _say("interrupted.")
         return INTERRUPTED
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # click ends the process with 1 on it
+            raise BrokenPipeError from end
+        raise
 
 
 def _sentence(error: FedcodeError | OSError) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcode.errors import ArgumentError, NonFiniteError, WrongModelError, require
-from fedcode.layout import DTYPES, FLOATS, Entry, Kind, Layout
+from fedcode.layout import DTYPES, FLOATS, MAX_DIMENSIONS, MAX_NAME, Entry, Kind, Layout
 
 Vector = npt.NDArray[np.float32]
 Counters = npt.NDArray[np.int64]
@@ -78,10 +78,10 @@ class State:
         return found
 
     def tensors(self, device: Any = None) -> dict[str, Any]:
-        """The state as torch tensors by name, each in its own dtype. Tied names share one."""
+        """The state as torch tensors by name, each in its own dtype and memory. Tied names share one."""
         torch = require("torch", "train")
-        vector = torch.from_numpy(self.vector.copy()).to(device)  # one crossing to a device, not one a tensor
-        counters = torch.from_numpy(self.counters.copy()).to(device)
+        # one crossing to a device, not one a tensor
+        vector, counters = (torch.from_numpy(_writable(part)).to(device) for part in (self.vector, self.counters))
         found: dict[str, Any] = {}
         for entry in self.layout.entries:
             if entry.tied is not None:
@@ -89,17 +89,23 @@ class State:
                 continue
             source = counters if entry.kind == Kind.COUNTER else vector
             place = self.layout.places[entry.name]
-            found[entry.name] = source[place].to(getattr(torch, entry.dtype)).reshape(entry.shape)
+            found[entry.name] = source[place].to(getattr(torch, entry.dtype), copy=True).reshape(entry.shape)
         return found
 
     def like(self, template: Any) -> dict[str, Any]:
         """The state as a mapping of what the template holds: arrays for arrays, tensors on the device of its
         tensors."""
         items = _items(template)
-        if any(_is_tensor(value) for value in items.values()):
-            devices = {value.device for value in items.values() if _is_tensor(value)}
-            return self.tensors(devices.pop() if len(devices) == 1 else None)
-        return dict(self.arrays())
+        devices = {value.device for value in items.values() if _is_tensor(value)}
+        if not devices:
+            return dict(self.arrays())
+        if len(devices) == 1 and all(_is_tensor(value) for value in items.values()):
+            return self.tensors(devices.pop())
+        arrays, tensors = self.arrays(), self.tensors()
+        return {
+            name: tensors[name].to(items[name].device) if _is_tensor(items.get(name)) else array
+            for name, array in arrays.items()
+        }
 
     def load_into(self, module: Any) -> None:
         """Load the state into a torch Module, in place."""
@@ -125,6 +131,8 @@ def flatten(state: Any, *, trained: Trained | None = None) -> State:
     items = _items(state)
     if trained is None and hasattr(state, "named_parameters"):
         trained = {name for name, value in state.named_parameters(remove_duplicate=False) if value.requires_grad}
+    elif trained is not None and not callable(trained):
+        _check_names(trained, items)
     layout = _layout(items, trained)
     return State(layout, *_gather(items, layout))
 
@@ -174,15 +182,36 @@ def _items(state: Any) -> dict[str, Any]:
     return {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in mapping.items()}
 
 
+def _check_names(trained: Collection[str], items: dict[str, Any]) -> None:
+    if isinstance(trained, str):
+        raise ArgumentError(
+            f"trained= takes a collection of names or a function of a name, got the string {trained!r}."
+        )
+    unknown = [name for name in trained if name not in items]
+    if unknown:
+        raise ArgumentError(
+            f"trained= names {unknown[0]!r}, which the state does not hold ({len(unknown)} such names)."
+        )
+
+
+def _writable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return array if array.flags.writeable else array.copy()  # torch warns of memory that it must not write
+
+
 def _is_tensor(value: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _dtype_name(name: str, value: Any) -> str:
-    dtype = str(value.dtype).removeprefix("torch.")
+    # numpy's name of a dtype is the same in either byte order
+    dtype: str = str(value.dtype).removeprefix("torch.") if _is_tensor(value) else value.dtype.name
     if dtype not in DTYPES:
         raise ArgumentError(f"{name!r} is of {dtype}; a model's state may hold {', '.join(DTYPES)}.")
+    if _is_tensor(value) and (value.is_sparse or value.is_meta):
+        raise ArgumentError(
+            f"{name!r} is sparse or on the meta device; a model's state holds tensors with their values."
+        )
     return dtype
 
 
@@ -195,11 +224,22 @@ def _address(value: Any) -> tuple[object, ...]:
     return (*where, value.shape, value.strides, value.dtype.str)
 
 
+def _check_entry(name: str, shape: tuple[int, ...]) -> None:
+    """What a layout can say on the wire."""
+    if len(name.encode()) > MAX_NAME:
+        raise ArgumentError(
+            f"the name {name[:40]!r}... has {len(name.encode())} bytes; at most {MAX_NAME} can be sent."
+        )
+    if len(shape) > MAX_DIMENSIONS:
+        raise ArgumentError(f"{name!r} has {len(shape)} dimensions; at most {MAX_DIMENSIONS} can be sent.")
+
+
 def _layout(items: dict[str, Any], trained: Trained | None) -> Layout:
     entries: list[Entry] = []
     first_at: dict[tuple[object, ...], str] = {}
     for name, value in items.items():
         dtype = _dtype_name(name, value)
+        _check_entry(name, tuple(value.shape))
         twin = first_at.setdefault(_address(value), name)
         if twin == name:
             kind, tied = kind_of(name, dtype, trained), None
@@ -230,33 +270,38 @@ def kind_of(name: str, dtype: str, trained: Trained | None = None) -> Kind:
 def _gather(items: dict[str, Any], layout: Layout) -> tuple[Vector, Counters]:
     vector = np.empty(layout.values, np.float32)
     counters = np.empty(layout.counters, np.int64)
-    on_device: list[tuple[slice, Any]] = []
+    on_device: list[tuple[npt.NDArray[Any], Any]] = []
     for entry in layout.entries:
         if entry.tied is not None or not entry.size:
             continue
         value, place = items[entry.name], layout.places[entry.name]
-        target: npt.NDArray[Any] = counters if entry.kind == Kind.COUNTER else vector
-        if _is_tensor(value):
-            value = value.detach()
-            if entry.kind != Kind.COUNTER and value.device.type != "cpu":
-                on_device.append((place, value))
-            else:
-                torch = sys.modules["torch"]
-                torch.from_numpy(target[place]).copy_(value.reshape(-1))
+        target: npt.NDArray[Any] = (counters if entry.kind == Kind.COUNTER else vector)[place]
+        if _is_tensor(value) and value.device.type != "cpu":
+            on_device.append((target, value.detach()))
+        elif _is_tensor(value):
+            sys.modules["torch"].from_numpy(target).copy_(value.detach().reshape(-1))
         else:
-            flat = value.reshape(-1)
-            if entry.dtype == "uint64" and flat.max() > np.iinfo(np.int64).max:
-                raise ArgumentError(f"{entry.name!r} holds a counter above 2^63 - 1, which does not fit.")
             with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is reported as such
-                target[place] = flat
-    if on_device:  # one crossing from the device, not one a tensor
-        torch = sys.modules["torch"]
-        joined = torch.cat([value.reshape(-1).float() for _, value in on_device]).cpu().numpy()
-        at = 0
-        for place, _ in on_device:
-            vector[place] = joined[at : at + place.stop - place.start]
-            at += place.stop - place.start
+                target[:] = value.reshape(-1)
+        if entry.dtype == "uint64" and target.min() < 0:
+            raise ArgumentError(f"{entry.name!r} holds a counter above 2^63 - 1, which does not fit.")
+    for is_counter in (False, True):
+        _cross([(target, value) for target, value in on_device if (target.dtype == np.int64) is is_counter])
     return vector, counters
+
+
+def _cross(pairs: list[tuple[npt.NDArray[Any], Any]]) -> None:
+    """Copy tensors from their devices: one crossing each for floats and for counters, not one a tensor."""
+    if not pairs:
+        return
+    torch = sys.modules["torch"]
+    first = pairs[0][1].device
+    dtype = torch.int64 if pairs[0][0].dtype == np.int64 else torch.float32
+    joined = torch.cat([value.reshape(-1).to(first, dtype) for _, value in pairs]).cpu().numpy()
+    at = 0
+    for target, _ in pairs:
+        target[:] = joined[at : at + target.size]
+        at += target.size
 
 
 def _holds(layout: Layout, entry: Entry, index: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,8 @@ class Survey:
         if len(edges) - 1 == len(self.counts):
             return self.counts
         if len(edges) == 2:
-            return self.counts.sum(0, keepdims=True)
+            joined: npt.NDArray[np.int64] = self.counts.sum(0, keepdims=True)
+            return joined
         paged = np.empty((len(edges) - 1, self.k), np.int64)
         _count(self.row, edges, paged)
         return paged
@@ -86,7 +87,7 @@ def encode_symbols(survey: Survey) -> tuple[int, bytes]:
 
     >>> survey = Survey.of(np.arange(2000, dtype=np.uint8) % 5, 5)
     >>> form, data = encode_symbols(survey)
-    >>> (decode_symbols(data, form, 2000, 5) == survey.row).all()
+    >>> bool((decode_symbols(data, form, 2000, 5) == survey.row).all())
     True
     """
     form, head, row, k, paged = 0, b"", survey.row, survey.k, survey.paged
@@ -129,7 +130,8 @@ def decode_symbols(data: Buffer, form: int, count: int, k: int) -> Labels:
     row = _below(row, used)
     if table is not None:
         row = look_up(table.astype(label_type(k)), row)
-    return row if row.dtype == label_type(k) else row.astype(label_type(k))
+    labels: Any = row.astype(label_type(k), copy=False)
+    return cast(Labels, labels)
 
 
 def _below(row: Labels, k: int) -> Labels:

@@ -16,6 +16,7 @@ from enum import IntEnum
 
 from fedcode.errors import MessageError
 from fedcode.reader import Buffer, Reader, text, varint
+from fedcode.reader import view as bytes_view
 
 MAGIC = b"\x93FC"
 VERSION = 1
@@ -138,7 +139,7 @@ class Message:
     @classmethod
     def from_bytes(cls, data: Buffer) -> Message:
         """Read a message; its sections are views of `data`."""
-        view = memoryview(data).cast("B")
+        view = bytes_view(data, "a message")
         if len(view) < _FIXED.size + _CHECKSUM.size:
             raise MessageError(f"{len(view)} bytes are too few for a message of fedcode.")
         magic, version, kind, federation, layout, base, gives, seed = _FIXED.unpack_from(view)
@@ -158,6 +159,8 @@ class Message:
         asks: dict[str, float] = {}
         for _ in range(reader.varint(_MAX_ASKS)):
             name, value = _read_ask(reader)
+            if name in asks:
+                raise MessageError(f"the message asks for {name} twice.")
             asks[name] = value
         lengths: dict[int, int] = {}
         for _ in range(reader.varint(_MAX_SECTIONS)):

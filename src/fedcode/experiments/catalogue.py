@@ -1,0 +1,270 @@
+"""The experiments of the FedCode paper and ours, as data: which cells, and what the paper printed for each.
+
+A row is one line of a table: its cell, the cell that it is compared with, and the paper's values. Nothing here
+trains or counts anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedcode.errors import ArgumentError
+from fedcode.experiments.cell import Cell
+
+IID, NON_IID = 10.0, 0.1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table. `printed`: the paper's values by name. `rounds`: the paper's own R, for its count."""
+
+    label: str
+    cell: Cell
+    against: Cell | None = None
+    printed: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is run under one name. `seeds`: which are run unless others are asked for."""
+
+    name: str
+    title: str
+    rows: Callable[[bool], Iterator[Row]]
+    seeds: tuple[int, ...] = (0,)
+    trains: bool = True
+
+
+def _cell(method: str, **changes: Any) -> Cell:
+    settings = changes.pop("settings", {})
+    base: dict[str, Any] = {"dataset": "cifar10", "network": "resnet20", "rounds": 60}
+    return Cell(method=method, settings=tuple(sorted(settings.items())), **(base | changes))
+
+
+# FedCode's hyperparameters by network, from the paper's tables. For MobileNet and YAMNet these print K = 64 in some
+# columns; the printed reductions fit K = 128.
+FEDCODE = {
+    "resnet20": {"clusters": 64, "downlink": 0.2, "uplink": 0.5, "start": 2},
+    "mobilenetv2": {"clusters": 128, "downlink": 0.33, "uplink": 0.5, "start": 4},
+    "yamnet": {"clusters": 128, "downlink": 0.33, "uplink": 0.5, "start": 4},
+}
+
+
+def _pair(label: str, printed: tuple[float, ...], **changes: Any) -> Iterator[Row]:
+    """FedAvg and FedCode on one setting. printed: FedAvg's accuracy, FedCode's loss, DTR down, up, total."""
+    fedavg = _cell("fedavg", **changes)
+    fedcode = _cell("fedcode", settings=FEDCODE[fedavg.network], **changes)
+    accuracy, delta, *dtr = printed
+    yield Row(f"{label}, FedAvg", fedavg, None, {"accuracy": accuracy})
+    names = ("dtr.down", "dtr.up", "dtr.total")
+    yield Row(f"{label}, FedCode", fedcode, fedavg, {"delta": delta, **dict(zip(names, dtr, strict=True))})
+
+
+def _resnet20(_: bool) -> Iterator[Row]:
+    full = {"participation": 1.0}
+    part = {"participation": 0.1}
+    hundred = {"dataset": "cifar100"}
+    yield from _pair("CIFAR-10, IID, rho=1.0", (88.67, -1.43, 22.8, 10.3, 14.2), rounds=60, **full)
+    yield from _pair("CIFAR-10, non-IID, rho=1.0", (85.03, -1.07, 22.8, 10.3, 14.2), rounds=100, beta=NON_IID, **full)
+    yield from _pair("CIFAR-100, IID, rho=1.0", (61.22, -3.15, 24.2, 10.4, 14.6), rounds=100, **hundred, **full)
+    yield from _pair(
+        "CIFAR-100, non-IID, rho=1.0", (54.33, -3.19, 24.2, 10.4, 14.6), rounds=100, beta=NON_IID, **hundred, **full
+    )
+    yield from _pair("CIFAR-10, IID, rho=0.1", (80.33, -1.51, 26, 10.6, 15), rounds=600, **part)
+    yield from _pair("CIFAR-10, non-IID, rho=0.1", (71.09, -1.67, 26, 10.6, 15), rounds=600, beta=NON_IID, **part)
+    yield from _pair("CIFAR-100, IID, rho=0.1", (54.76, -3.04, 26.2, 10.6, 15.1), rounds=1000, **hundred, **part)
+    yield from _pair(
+        "CIFAR-100, non-IID, rho=0.1", (48.92, -3.74, 26.2, 10.6, 15.1), rounds=1000, beta=NON_IID, **hundred, **part
+    )
+
+
+def _mobilenet(_: bool) -> Iterator[Row]:
+    net = {"network": "mobilenetv2"}
+    hundred = {"dataset": "cifar100"}
+    yield from _pair("CIFAR-10, IID, rho=1.0", (92.03, -0.04, 12.6, 8.7, 10.3), rounds=100, **net)
+    yield from _pair("CIFAR-10, non-IID, rho=1.0", (89.14, -0.28, 12.6, 8.7, 10.3), rounds=100, beta=NON_IID, **net)
+    yield from _pair("CIFAR-100, IID, rho=1.0", (70.36, -1.67, 13.2, 8.9, 10.6), rounds=200, **net, **hundred)
+    yield from _pair(
+        "CIFAR-100, non-IID, rho=1.0", (62.01, -2.67, 13.2, 8.9, 10.6), rounds=200, beta=NON_IID, **net, **hundred
+    )
+    part = {"participation": 0.1, "rounds": 2000}
+    yield from _pair("CIFAR-10, IID, rho=0.1", (86.38, -0.33, 13.7, 9.1, 10.9), **net, **part)
+    yield from _pair("CIFAR-10, non-IID, rho=0.1", (78.79, -0.81, 13.7, 9.1, 10.9), beta=NON_IID, **net, **part)
+    yield from _pair("CIFAR-100, IID, rho=0.1", (67.83, -1.93, 13.7, 9.1, 10.9), **net, **part, **hundred)
+    yield from _pair(
+        "CIFAR-100, non-IID, rho=0.1", (54.97, -2.91, 13.7, 9.1, 10.9), beta=NON_IID, **net, **part, **hundred
+    )
+
+
+def _yamnet(_: bool) -> Iterator[Row]:
+    net = {"network": "yamnet", "dataset": "speechcommands"}
+    yield from _pair("Speech Commands, IID, rho=1.0", (95.75, -0.17, 12.8, 8.7, 10.3), rounds=100, **net)
+    yield from _pair(
+        "Speech Commands, IID, rho=0.1", (91.02, -0.36, 13.7, 9.1, 10.9), rounds=1000, participation=0.1, **net
+    )
+
+
+_HUNDRED: dict[str, Any] = {"dataset": "cifar100", "rounds": 100}
+
+
+def _comparison(everything: bool) -> Iterator[Row]:
+    fedavg = _cell("fedavg", **_HUNDRED)
+    printed = {
+        "fedavg": {"accuracy": 61.22},
+        "fedavg_ws": {"accuracy": 58.78, "dtr.down": 5.3, "dtr.up": 5.3, "dtr.total": 5.3},
+        "fedzip": {"accuracy": 57.98, "dtr.up": 19.8, "dtr.total": 1.9},
+        "fedcode": {"accuracy": 58.07, "dtr.down": 24.2, "dtr.up": 10.4, "dtr.total": 14.6},
+    }
+    names = list(printed)
+    if everything:
+        from fedcode.methods import names as registered
+
+        names += [name for name in registered() if name not in printed]
+    for name in names:
+        settings = FEDCODE["resnet20"] if name == "fedcode" else {}
+        yield Row(name, _cell(name, settings=settings, **_HUNDRED), fedavg, printed.get(name, {}))
+
+
+def _frequencies(_: bool) -> Iterator[Row]:
+    fedavg = _cell("fedavg", **_HUNDRED)
+    yield Row("FedAvg", fedavg, None, {"megabytes": 2102.44})
+    for downlink, uplink, delta, dtr, megabytes in (
+        (1, 1, -0.86, 5.3, 394.21),
+        (0.5, 0.5, -3.46, 10.4, 201.08),
+        (0.2, 0.5, -3.15, 14.6, 143.92),
+        (0.33, 0.33, -5.94, 15.2, 138.01),
+        (0.1, 0.1, -21.64, 44.3, 47.35),
+        (0, 0, -46.88, 264.7, 7.9),
+    ):
+        settings = FEDCODE["resnet20"] | {"downlink": float(downlink), "uplink": float(uplink)}
+        printed = {"delta": delta, "dtr.total": dtr, "megabytes": megabytes}
+        yield Row(f"F1={downlink}, F2={uplink}", _cell("fedcode", settings=settings, **_HUNDRED), fedavg, printed)
+
+
+def _clusters(_: bool) -> Iterator[Row]:
+    fedavg = _cell("fedavg", **_HUNDRED)
+    yield Row("FedAvg", fedavg)
+    for clusters in (16, 32, 64, 128):
+        settings = FEDCODE["resnet20"] | {"clusters": clusters}
+        yield Row(f"K={clusters}", _cell("fedcode", settings=settings, **_HUNDRED), fedavg)
+
+
+def _epochs(_: bool) -> Iterator[Row]:
+    for epochs in (2, 4, 6, 8):
+        fedavg = _cell("fedavg", epochs=epochs, **_HUNDRED)
+        yield Row(f"E={epochs}, FedAvg", fedavg)
+        fedcode = _cell("fedcode", settings=FEDCODE["resnet20"], epochs=epochs, **_HUNDRED)
+        yield Row(f"E={epochs}, FedCode", fedcode, fedavg)
+
+
+def _tradeoff(_: bool) -> Iterator[Row]:
+    fedavg = _cell("fedavg", **_HUNDRED)
+    yield Row("FedAvg", fedavg)
+    for downlink, uplink in ((0.2, 0.2), (0.2, 0.5), (0.33, 0.33), (0.33, 0.5), (0.5, 0.5)):
+        for clusters in (16, 32, 64, 128):
+            settings = {"clusters": clusters, "downlink": downlink, "uplink": uplink, "start": 2}
+            label = f"K={clusters}, F1={downlink}, F2={uplink}"
+            yield Row(label, _cell("fedcode", settings=settings, **_HUNDRED), fedavg)
+
+
+def _volume(_: bool) -> Iterator[Row]:
+    for skew, beta, rounds in (("IID", IID, 60), ("non-IID", NON_IID, 100)):
+        fedavg = _cell("fedavg", beta=beta, rounds=rounds)
+        for method in ("fedavg", "fedzip", "fedcode"):
+            settings = FEDCODE["resnet20"] if method == "fedcode" else {}
+            cell = _cell(method, settings=settings, beta=beta, rounds=rounds)
+            yield Row(f"{skew}, {method}", cell, None if method == "fedavg" else fedavg)
+
+
+def _bitrate(_: bool) -> Iterator[Row]:
+    fedavg = _cell("fedavg")
+    for method in ("fedavg", "fedavg_ws", "fedcode", "delta"):
+        settings = FEDCODE["resnet20"] if method == "fedcode" else {}
+        yield Row(method, _cell(method, settings=settings), None if method == "fedavg" else fedavg)
+
+
+def _bounds(_: bool) -> Iterator[Row]:
+    yield from ()
+
+
+def _silence(_: bool) -> Iterator[Row]:
+    fedavg = _cell("fedavg")
+    yield Row("FedAvg", fedavg)
+    for how in ("sent", "silent"):
+        settings = FEDCODE["resnet20"] | {"codebook_rounds": how}
+        yield Row(f"FedCode, codebook rounds {how}", _cell("fedcode", settings=settings), fedavg)
+
+
+def _frontier(_: bool) -> Iterator[Row]:
+    from fedcode.methods import names
+
+    fedavg = _cell("fedavg")
+    variants: dict[str, list[dict[str, Any]]] = {
+        "fedavg": [{}, {"server": "nesterov"}],
+        "fedavg_ws": [{"clusters": clusters} for clusters in (16, 64)],
+        "fedcode": [FEDCODE["resnet20"], FEDCODE["resnet20"] | {"downlink": 0.5}],
+        "delta": [{}, {"bits": 1.0}, {"bits": 0.5, "residual": 0.9}, {"server": "nesterov"}],
+    }
+    for name in names():
+        for settings in variants.get(name, [{}]):
+            shown = ", ".join(f"{key}={value}" for key, value in settings.items()) if len(settings) < 4 else ""
+            cell = _cell(name, settings=settings)
+            yield Row(f"{name} {shown}".strip(), cell, None if cell == fedavg else fedavg)
+
+
+def _steps(beta: float) -> Callable[[bool], Iterator[Row]]:
+    """FedAvg, FedAvg_ws, FedZip, FedCode and delta, then fewer and longer rounds for three of them."""
+
+    def rows(_: bool) -> Iterator[Row]:
+        fedavg = _cell("fedavg", beta=beta)
+        for method in ("fedavg", "fedavg_ws", "fedzip", "fedcode", "delta"):
+            settings = FEDCODE["resnet20"] if method == "fedcode" else {}
+            cell = _cell(method, settings=settings, beta=beta)
+            yield Row(f"{method}, E=4", cell, None if method == "fedavg" else fedavg)
+        long = {"beta": beta, "epochs": 8, "rounds": 30}
+        fedavg_long = _cell("fedavg", **long)
+        for method in ("fedavg", "fedcode", "delta"):
+            settings = FEDCODE["resnet20"] if method == "fedcode" else {}
+            cell = _cell(method, settings=settings, **long)
+            yield Row(f"{method}, E=8, half the rounds", cell, None if method == "fedavg" else fedavg_long)
+        if beta == NON_IID:
+            for method in ("fedavg", "delta"):
+                cell = _cell(method, settings={"server": "nesterov"}, beta=beta)
+                yield Row(f"{method}, E=4, Nesterov server", cell, fedavg)
+
+    return rows
+
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("table-resnet20", "ResNet-20: FedAvg and FedCode (the paper's table 2a)", _resnet20),
+        Experiment("table-mobilenet", "MobileNetV2: FedAvg and FedCode (the paper's table 2b)", _mobilenet),
+        Experiment("table-yamnet", "YAMNet on Speech Commands (the paper's table 3)", _yamnet),
+        Experiment("table-comparison", "FedCode and its rivals, ResNet-20, CIFAR-100", _comparison),
+        Experiment("table-frequencies", "How often whole models travel: F1 and F2", _frequencies),
+        Experiment("figure-clusters", "Accuracy by the number of clusters K", _clusters),
+        Experiment("figure-epochs", "Accuracy by the number of local epochs E", _epochs),
+        Experiment("figure-tradeoff", "Accuracy and reduction over K and (F1, F2)", _tradeoff),
+        Experiment("figure-volume", "Accuracy against the volume sent", _volume),
+        Experiment("figure-bitrate", "Bits a parameter, round by round", _bitrate),
+        Experiment("figure-bounds", "The reduction over F1 + F2 and K, by the paper's count", _bounds, trains=False),
+        Experiment("codebook-silence", "FedCode against itself without its codebook messages", _silence, (0, 1, 2)),
+        Experiment("frontier", "Every method: accuracy against bytes", _frontier),
+        Experiment("small-iid", "Five methods, then fewer and longer rounds; IID", _steps(IID)),
+        Experiment("small-noniid", "The same, non-IID, and a Nesterov server", _steps(NON_IID)),
+    )
+}
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of this name, or an error that names them all.
+
+    >>> experiment("table-yamnet").title
+    "YAMNet on Speech Commands (the paper's table 3)"
+    """
+    if name not in EXPERIMENTS:
+        raise ArgumentError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}.")
+    return EXPERIMENTS[name]
