@@ -52,14 +52,15 @@ class Turn:
 class Broadcast:
     """What is broadcast in one round.
 
-    base: what everybody holds who is sent the whole. rest: the sections for `base.rest` where they are not plain
-    floats. asks: what is asked back. given: whether those who hold a model already are given this base too.
+    base: what everybody holds who is sent the whole. asks: what is asked back. given: whether those who hold a model
+    already are given this base too. source: the model that `base` is a coarser copy of, for what is coded anew for
+    every base that receivers hold.
     """
 
     base: Base
-    rest: Sections = field(default_factory=dict)
     asks: Mapping[str, float] = field(default_factory=dict)
     given: bool = True
+    source: State | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,14 @@ class Method:
     # what a trainer must honour or refuse: names out of "proximal", "mask"
     asks_of_training: ClassVar[frozenset[str]] = frozenset()
 
+    @property
+    def acknowledges(self) -> bool:
+        """Whether a message says which of its receiver's replies counted last: whoever keeps a residual needs it.
+
+        Where nobody does, receivers that differ in this alone are sent the same bytes.
+        """
+        return False
+
     def __post_init__(self) -> None:
         """Check the settings; every class that has some calls its parent's too."""
 
@@ -177,11 +186,11 @@ class Method:
 
     def first(self, turn: Turn, base: Base) -> Broadcast:
         """The first broadcast where clients hold the initial weights: these, and what is asked back."""
-        return dataclasses.replace(self.broadcast(turn), base=base, rest={}, given=True)
+        return dataclasses.replace(self.broadcast(turn), base=base, source=None, given=True)
 
     def sections(self, broadcast: Broadcast, held: Base | None) -> Sections:
         """The broadcast for those who hold `held`."""
-        return write_base(broadcast.base, held) | broadcast.rest
+        return write_base(broadcast.base, held)
 
     def fold(self, sums: Sums, reply: Reply) -> None:
         """Add one reply; whatever is wrong with it must be found before anything is added."""
