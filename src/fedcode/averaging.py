@@ -18,6 +18,7 @@ from fedcode.state import State
 OPTIMISERS = ("none", "momentum", "nesterov", "adam")
 _SECOND = 0.99  # Adam's decay of the squares, and what is added to their root: Reddi et al., section 5
 _TAU = 1e-3
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +44,11 @@ class Averaging(Method):
     def moved(self, turn: Turn, mean: npt.NDArray[np.float64]) -> State:
         """The model after the optimiser's step towards `mean`: weights by its rule, statistics as they are there."""
         model, weights = turn.model, turn.model.layout.weights
-        vector = mean.astype(np.float32)
+        vector = mean.clip(-_LARGEST, _LARGEST).astype(np.float32)
         if self.server_optimizer != "none" or self.server_lr != 1:
             before = model.weights.astype(np.float64)
             step = self._step(turn.kept, mean[:weights] - before)
-            vector[:weights] = before + self.server_lr * step
+            vector[:weights] = (before + self.server_lr * step).clip(-_LARGEST, _LARGEST)
         return State(model.layout, vector, model.counters)
 
     def _step(self, kept: Kept, change: npt.NDArray[np.float64]) -> npt.NDArray[Any]:

@@ -71,6 +71,11 @@ class Base:
         """The memory that it takes."""
         return self.centers.nbytes + self.labels.nbytes + self.rest.nbytes + self.counters.nbytes
 
+    def values_from(self, start: int) -> Vector:
+        """The vector from `start` on; not decoded where that is not needed."""
+        count = self.labels.size
+        return self.rest[start - count :] if start >= count else self.state.vector[start:]
+
     def predict(self, centers: Vector, count: int) -> Labels:
         """The label that both ends expect: the nearest of `centers` to each of the first `count` values."""
         if len(self.labels) == count and count:

@@ -11,6 +11,7 @@ from fedcode.accumulate import add, add_labels
 from fedcode.base import Base
 from fedcode.base_message import LABELS, Sections, read_base, read_labels, write_base, write_labels
 from fedcode.clustering import MAX_CENTERS, cluster
+from fedcode.coding import encode_floats
 from fedcode.eightbit import decode_tensors, encode_tensors
 from fedcode.ends import Broadcast, Incoming, Method, Reply, Start, Sums, check
 from fedcode.errors import MessageError
@@ -70,13 +71,16 @@ def coarse(base: Base, statistics: str) -> Base:
     """The base as its receivers will decode it: statistics at 8 bits where this is asked for."""
     if statistics == "exact" or not base.rest.size:
         return base
-    rest = decode_tensors(encode_tensors(base.state.vector, base.layout.statistics), base.layout.statistics)
+    rest = decode_tensors(encode_tensors(base.rest, base.layout.statistics), base.layout.statistics)
     return Base(base.layout, base.centers, base.labels, rest, base.counters)
 
 
-def write_clustered(base: Base, held: Base | None, labels: str, statistics: str) -> Sections:
-    """A clustered model as sections. With 8-bit statistics, `base` is one that `coarse` made."""
-    if not base.labels.size:
+def write_clustered(base: Base, source: State | None, held: Base | None, labels: str, statistics: str) -> Sections:
+    """A clustered model as sections, given the base that the other end holds.
+
+    source: the model that was clustered, whose statistics are coded; None for a base that is a whole model.
+    """
+    if source is None or not base.labels.size:
         return write_base(base, held)
     sections: Sections = {
         Section.CENTERS: encode_centers(base.centers),
@@ -84,9 +88,10 @@ def write_clustered(base: Base, held: Base | None, labels: str, statistics: str)
         Section.COUNTERS: encode_counters(base.counters),
     }
     if statistics == "8bit" and base.rest.size:
-        sections[Section.STATISTICS] = encode_tensors(base.state.vector, base.layout.statistics)
+        known = held if labels == "context" else None
+        sections[Section.STATISTICS] = encode_tensors(source.statistics, base.layout.statistics, held=_tail(known))
     elif base.rest.size:
-        sections[Section.VALUES] = base.rest.astype("<f4").tobytes()
+        sections[Section.VALUES] = encode_floats(base.rest)
     return sections
 
 
@@ -95,7 +100,7 @@ def read_clustered(message: Message, layout: Layout, held: Base | None) -> Base:
     if Section.CENTERS not in message.sections:
         return read_base(message, layout, held)
     if Section.STATISTICS in message.sections:
-        rest = decode_tensors(message.section(Section.STATISTICS), layout.statistics)
+        rest = decode_tensors(message.section(Section.STATISTICS), layout.statistics, held=_tail(held))
     elif layout.values > layout.weights:
         return read_base(message, layout, held)
     else:
@@ -103,6 +108,10 @@ def read_clustered(message: Message, layout: Layout, held: Base | None) -> Base:
     centers = decode_centers(message.section(Section.CENTERS))
     labels = read_labels(message, layout.weights, centers, held)
     return Base(layout, centers, labels, rest, decode_counters(message.section(Section.COUNTERS), layout.counters))
+
+
+def _tail(held: Base | None) -> Vector | None:
+    return None if held is None else held.values_from(held.layout.weights)
 
 
 def receive_clustered(incoming: Incoming) -> Start:
@@ -113,11 +122,15 @@ def receive_clustered(incoming: Incoming) -> Start:
 
 def answer_clustered(incoming: Incoming, start: Start, trained: State) -> tuple[Sections, Base]:
     """The trained model clustered as the message asks: the reply's sections, and the clustered model."""
-    asks = incoming.asks
-    statistics = STATISTICS[int(asks["statistics"])]
-    base = coarse(clustered(trained, int(asks["clusters"])), statistics)
-    held = start.base or incoming.held
-    return write_clustered(base, held, LABELS[int(asks["labels"])], statistics), base
+    statistics = STATISTICS[int(incoming.asked("statistics", 0, len(STATISTICS) - 1))]
+    labels = LABELS[int(incoming.asked("labels", 0, len(LABELS) - 1))]
+    base = coarse(clustered(trained, clusters_asked(incoming)), statistics)
+    return write_clustered(base, trained, start.base or incoming.held, labels, statistics), base
+
+
+def clusters_asked(incoming: Incoming) -> int:
+    """K, as the message asks for it."""
+    return int(incoming.asked("clusters", 2, MAX_CENTERS))
 
 
 def fold_clustered(sums: Sums, reply: Reply) -> None:
@@ -135,4 +148,4 @@ def fold_clustered(sums: Sums, reply: Reply) -> None:
 def broadcast_clustered(method: Clustered, model: State, asks: Mapping[str, float], given: bool = True) -> Broadcast:
     """The model clustered for everybody."""
     base = coarse(clustered(model, method.clusters), method.statistics)
-    return Broadcast(base, asks={**asks, **method.asked}, given=given)
+    return Broadcast(base, asks={**asks, **method.asked}, given=given, source=model)

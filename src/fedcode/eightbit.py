@@ -32,7 +32,9 @@ _STEP = 8  # a variance's step counts bit patterns by 2^8: fine enough, and 16 b
 
 
 def encode_tensors(vector: Vector, tensors: Tensors, bits: int = 8, held: Vector | None = None) -> bytes:
-    """The values of these tensors, which stand one after the other in `vector`; `held` has the same places.
+    """The values of these tensors, which stand one after the other in `vector`; so do those of `held`.
+
+    Either may be the whole vector of a model or just the part that these tensors take.
 
     >>> bias = Entry("bias", (3,), "float32", Kind.WEIGHT)
     >>> data = encode_tensors(np.array([0, 1, 255], np.float32), [(bias, slice(0, 3))])
@@ -63,7 +65,8 @@ def decode_tensors(
 
 
 def _row(vector: Vector, tensors: Tensors) -> Vector:
-    return vector[tensors[0][1].start : tensors[-1][1].stop]
+    first, last = tensors[0][1].start, tensors[-1][1].stop
+    return vector if vector.size == last - first else vector[first:last]
 
 
 def _kinds(tensors: Tensors) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from fedcode.base import Base
 from fedcode.base_message import Sections as Sections
 from fedcode.base_message import read_base, write_base
-from fedcode.errors import ArgumentError
+from fedcode.errors import ArgumentError, MessageError
 from fedcode.layout import Layout
 from fedcode.reader import Buffer
 from fedcode.sections import decode_counters
@@ -75,6 +75,13 @@ class Incoming:
     @property
     def asks(self) -> Mapping[str, float]:
         return self.message.asks
+
+    def asked(self, name: str, least: float, most: float, default: float | None = None) -> float:
+        """What is asked under this name, if it lies in these bounds; `default` where nothing is, if there is one."""
+        value = self.asks.get(name, default)
+        if value is None or not least <= value <= most:
+            raise MessageError(f"the message asks for {name} of {value}; from {least} to {most} can be done.")
+        return value
 
 
 @dataclass(frozen=True)

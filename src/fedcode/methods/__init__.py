@@ -25,6 +25,7 @@ _BUILT_IN = {
     "fedavg": ("fedavg", "FedAvg"),
     "fedavg_ws": ("fedavg_ws", "FedAvgWS"),
     "fedcode": ("fedcode", "FedCode"),
+    "delta": ("delta", "Delta"),
 }
 _registered: dict[str, type[Method]] = {}
 _M = TypeVar("_M", bound=type[Method])

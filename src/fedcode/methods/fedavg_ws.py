@@ -47,7 +47,7 @@ class FedAvgWS(Clustered, Averaging):
         return broadcast_clustered(self, turn.model, {})
 
     def sections(self, broadcast: Broadcast, held: Base | None) -> Sections:
-        return write_clustered(broadcast.base, held, self.labels, self.statistics)
+        return write_clustered(broadcast.base, broadcast.source, held, self.labels, self.statistics)
 
     def fold(self, sums: Sums, reply: Reply) -> None:
         fold_clustered(sums, reply)

@@ -42,6 +42,7 @@ from fedcode.clustered import (
     answer_clustered,
     broadcast_clustered,
     clustered,
+    clusters_asked,
     fold_clustered,
     read_clustered,
     write_clustered,
@@ -94,7 +95,7 @@ class FedCode(Clustered, Averaging):
 
     def sections(self, broadcast: Broadcast, held: Base | None) -> Sections:
         if held is None or broadcast.given:
-            return write_clustered(broadcast.base, held, self.labels, self.statistics)
+            return write_clustered(broadcast.base, broadcast.source, held, self.labels, self.statistics)
         return {} if self.silent else {Section.CENTERS: encode_centers(broadcast.base.centers)}
 
     def fold(self, sums: Sums, reply: Reply) -> None:
@@ -135,12 +136,11 @@ class FedCode(Clustered, Averaging):
 
     @staticmethod
     def answer(incoming: Incoming, start: Start, trained: State, rng: np.random.Generator) -> tuple[Sections, Kept]:
-        asks = incoming.asks
-        if asks["full"]:
+        if incoming.asked("full", 0, 1):
             sections, own = answer_clustered(incoming, start, trained)
         else:
-            own = clustered(trained, int(asks["clusters"]))
-            sections = {} if asks.get("silent") else {Section.CENTERS: encode_centers(own.centers)}
+            own = clustered(trained, clusters_asked(incoming))
+            sections = {} if incoming.asks.get("silent") else {Section.CENTERS: encode_centers(own.centers)}
         return sections, _kept(own)
 
     # ---- both
