@@ -48,6 +48,7 @@ COMMANDS = (
     ("pack", "pack", MODELS),
     ("unpack", "pack", MODELS),
     ("inspect", "inspect", MODELS),
+    ("data", "data", RUNS),
     ("size", "size", PAPER),
     ("doctor", "doctor", MACHINE),
 )
