@@ -12,11 +12,11 @@ from fedcode.errors import ArgumentError
 
 
 @contextmanager
-def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
+def new_file(path: Path, *, force: bool = False, sync: bool = True) -> Iterator[BinaryIO]:
     """Write a file beside its place and move it there when it is complete.
 
     Whatever fails in between leaves neither half a file nor a changed one. A file that is there already is
-    only replaced with `force`.
+    only replaced with `force`. Without `sync` a power failure may lose it, a crash of the program may not.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -32,7 +32,8 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
         with beside.open("x+b") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         refuse_to_replace(path, force)  # it may have come meanwhile
         beside.replace(place)
     except BaseException:

@@ -183,6 +183,21 @@ class Message:
         return self.sections[tag]
 
 
+def peek(data: Buffer) -> tuple[MessageKind, bytes]:
+    """A message's kind and federation from its first bytes alone: enough to know where its memory lies.
+
+    >>> peek(Message(MessageKind.HELLO, "fedcode", federation=b"training").to_bytes())
+    (<MessageKind.HELLO: 4>, b'training')
+    """
+    view = bytes_view(data, "a message")
+    if len(view) < _FIXED.size or bytes(view[: len(MAGIC)]) != MAGIC:
+        raise MessageError(f"this is no message of fedcode: it begins with {bytes(view[:3])!r}, not with {MAGIC!r}.")
+    _, _, kind, federation, *_ = _FIXED.unpack_from(view)
+    if kind not in MessageKind.__members__.values():
+        raise MessageError(f"the message is of kind {kind}, which this release does not know.")
+    return MessageKind(kind), federation
+
+
 def _ask(name: str, value: float) -> bytes:
     """Number (or 0 and name), then twice a whole number, or 1 and a double."""
     known = ASKS.index(name) if name in ASKS[1:] else 0
