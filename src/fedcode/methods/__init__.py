@@ -26,6 +26,7 @@ _BUILT_IN = {
     "fedavg_ws": ("fedavg_ws", "FedAvgWS"),
     "fedcode": ("fedcode", "FedCode"),
     "delta": ("delta", "Delta"),
+    "fedzip": ("fedzip", "FedZip"),
 }
 _registered: dict[str, type[Method]] = {}
 _M = TypeVar("_M", bound=type[Method])
