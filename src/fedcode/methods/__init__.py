@@ -25,8 +25,12 @@ _BUILT_IN = {
     "fedavg": ("fedavg", "FedAvg"),
     "fedavg_ws": ("fedavg_ws", "FedAvgWS"),
     "fedcode": ("fedcode", "FedCode"),
+    "fedpaq": ("fedpaq", "FedPAQ"),
+    "fedprox": ("fedprox", "FedProx"),
+    "mucsc": ("mucsc", "MUCSC"),
     "delta": ("delta", "Delta"),
     "fedzip": ("fedzip", "FedZip"),
+    "fedsparsify": ("fedsparsify", "FedSparsify"),
 }
 _registered: dict[str, type[Method]] = {}
 _M = TypeVar("_M", bound=type[Method])
