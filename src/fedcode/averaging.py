@@ -18,7 +18,7 @@ from fedcode.state import State
 OPTIMISERS = ("none", "momentum", "nesterov", "adam")
 _SECOND = 0.99  # Adam's decay of the squares, and what is added to their root: Reddi et al., section 5
 _TAU = 1e-3
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST = 1e37  # no weight grows beyond it, whatever comes in: the difference of two is still a float32
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,12 @@ def write_labels(found: Labels, centers: Vector, held: Base | None, labels: str 
     return encode_labels(found, len(centers), coding="packed" if labels == "packed" else "smallest", context=context)
 
 
+def write_new_labels(found: Labels, k: int, labels: str) -> bytes:
+    """Labels of which the other end expects nothing: those of a change. "context" is "entropy" then."""
+    check_labels_option(labels)
+    return encode_labels(found, k, coding="packed" if labels == "packed" else "smallest")
+
+
 def read_labels(message: Message, count: int, centers: Vector, held: Base | None) -> Labels:
     """What `write_labels` wrote for `count` weights."""
     context = None if held is None else held.predict(centers, count)

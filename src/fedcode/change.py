@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcode.accumulate import add_labels
+from fedcode.base_message import write_new_labels
 from fedcode.bfloat import above, decode_scales, encode, expand
 from fedcode.clustering import cluster
-from fedcode.coding import decode_labels, encode_floats, encode_labels
+from fedcode.coding import decode_labels, encode_floats
 from fedcode.ends import Sections
 from fedcode.errors import MessageError
 from fedcode.layout import Layout
@@ -52,12 +53,12 @@ class Change:
         for scale, place in zip(self.scales, self.places, strict=True):
             add_labels(total[place], self.centers, self.labels[place], weight * float(scale))
 
-    def sections(self) -> Sections:
+    def sections(self, labels: str = "entropy") -> Sections:
         """As sections of a message."""
         return {
             Section.SCALES: encode(above(self.scales)),
             Section.CENTERS: encode_floats(self.centers),
-            Section.LABELS: encode_labels(self.labels, len(self.centers)),
+            Section.LABELS: write_new_labels(self.labels, len(self.centers), labels),
         }
 
     @classmethod

@@ -31,7 +31,7 @@ from fedcode.layout import Layout
 from fedcode.reader import Buffer
 from fedcode.sections import decode_counters
 from fedcode.state import Counters, State
-from fedcode.wire import Message, Section
+from fedcode.wire import NOTHING, Message, Section
 
 Kept = dict[str, npt.NDArray[Any]]
 Mask = npt.NDArray[np.bool_]
@@ -54,13 +54,16 @@ class Broadcast:
 
     base: what everybody holds who is sent the whole. asks: what is asked back. given: whether those who hold a model
     already are given this base too. source: the model that `base` is a coarser copy of, for what is coded anew for
-    every base that receivers hold.
+    every base that receivers hold. change: the sections that make `base` of the base whose digest is `follows`, for
+    those who hold that one.
     """
 
     base: Base
     asks: Mapping[str, float] = field(default_factory=dict)
     given: bool = True
     source: State | None = None
+    follows: bytes = NOTHING
+    change: Sections = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -193,10 +196,12 @@ class Method:
 
     def first(self, turn: Turn, base: Base) -> Broadcast:
         """The first broadcast where clients hold the initial weights: these, and what is asked back."""
-        return dataclasses.replace(self.broadcast(turn), base=base, source=None, given=True)
+        return Broadcast(base, asks=self.broadcast(turn).asks)
 
     def sections(self, broadcast: Broadcast, held: Base | None) -> Sections:
         """The broadcast for those who hold `held`."""
+        if held is not None and held.digest == broadcast.follows:
+            return broadcast.change
         return write_base(broadcast.base, held)
 
     def fold(self, sums: Sums, reply: Reply) -> None:

@@ -14,7 +14,7 @@ Hyperparameters, all measured on ResNet-20, CIFAR-10, 10 clients: clusters 64 do
 warm_bits 4.0 in the first round, whose changes are the largest; vector_bits 8; residual 0 (off): the share of what
 was not sent that is added to the next change, 0.9 at half a bit a weight and less with clients that take part in
 every round, where keeping all of it was worse; debias off: makes up for most of a missing residual at low rates
-without a memory. One excludes the other.
+without a memory. One excludes the other. labels: "context", "entropy" or "packed", with the same weights arriving.
 Kept: by the server the bases that clients may hold, a byte a weight each and bounded by ring_bytes, nothing per
 client but a digest; by a client two bases and, with a residual, two float32 a weight.
 A client that was away costs labels given an older base (1.4 to 3 bits a weight for one that was there last round,
@@ -26,7 +26,7 @@ goes on with the one before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ import numpy as np
 from fedcode.accumulate import add
 from fedcode.averaging import Averaging
 from fedcode.base import Base, Labels
-from fedcode.base_message import read_base, read_labels, write_base, write_labels
+from fedcode.base_message import LABELS, check_labels_option, read_base, read_labels, write_base, write_labels
 from fedcode.change import Change, code_change
 from fedcode.clustering import MAX_CENTERS, cluster
 from fedcode.eightbit import Tensors, decode_tensors, encode_tensors
@@ -62,6 +62,7 @@ class Delta(Averaging):
     vector_bits: int = EIGHT
     residual: float = 0.0
     debias: bool = False
+    labels: str = field(default="context", metadata={"choices": LABELS})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,6 +73,7 @@ class Delta(Averaging):
             )
         check(2 <= self.vector_bits <= EIGHT, f"vector_bits must be from 2 to 8: got {self.vector_bits}")
         check(0 <= self.residual <= 1, f"residual must be from 0 (off) to 1: got {self.residual}")
+        check_labels_option(self.labels)
         check(not (self.residual and self.debias), "debias stands in for a residual: choose one of them")
 
     @property
@@ -91,6 +93,8 @@ class Delta(Averaging):
             asks["residual"] = self.residual
         if self.debias:
             asks["debias"] = 1
+        if self.labels == "packed":  # a change has no context: the others are one
+            asks["labels"] = LABELS.index("packed")
         return asks
 
     def _base(self, model: State) -> Base:
@@ -107,7 +111,7 @@ class Delta(Averaging):
         base, source, layout = broadcast.base, broadcast.source, broadcast.base.layout
         if source is None:  # what some clients hold beforehand, for one that does not
             return write_base(base, held)
-        known = None if held is None else held.values_from(layout.matrices)
+        known = held.values_from(layout.matrices) if held is not None and self.labels == "context" else None
         row = source.vector[layout.matrices :]
         sections: Sections = {
             Section.VECTORS: encode_tensors(row, _small(layout), self.vector_bits, held=known),
@@ -115,7 +119,7 @@ class Delta(Averaging):
         }
         if layout.matrices:
             sections[Section.CENTERS] = encode_centers(base.centers)
-            sections[Section.LABELS] = write_labels(base.labels, base.centers, held)
+            sections[Section.LABELS] = write_labels(base.labels, base.centers, held, self.labels)
         return sections
 
     def fold(self, sums: Sums, reply: Reply) -> None:
@@ -176,7 +180,8 @@ class Delta(Averaging):
         coded = code_change(
             target, layout, incoming.asked("bits", LEAST_BITS, MOST_BITS), debias=bool(incoming.asks.get("debias"))
         )
-        return sections | coded.sections(), kept_residual(incoming, target - coded.decode()) if decay else {}
+        labels = LABELS[int(incoming.asked("labels", 0, len(LABELS) - 1, LABELS.index("entropy")))]
+        return sections | coded.sections(labels), kept_residual(incoming, target - coded.decode()) if decay else {}
 
 
 def _small(layout: Layout) -> Tensors:
