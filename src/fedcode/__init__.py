@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fedcode.model_file import encode as encode
     from fedcode.server import RoundReport as RoundReport
     from fedcode.server import Server as Server
+    from fedcode.simulation import simulate as simulate
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ _PUBLIC = {
     "receive": "client",
     "register": "methods",
     "reply": "client",
+    "simulate": "simulation",
     "snap": "clustering",
 }
 
