@@ -1,28 +1,28 @@
 """A safetensors checkpoint to a model's file and back, with never the whole model in memory.
 
-The checkpoint is read twice: once for the centres, once for the labels. Memory holds a few blocks of a million
-weights, the labels once they are coded, and what is not clustered.
+The checkpoint is read several times: for the centres, and once for the labels. Memory holds a few blocks of a
+million weights, the labels once they are coded, and what is not clustered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from fedcode import safetensors_file
-from fedcode.clustering import Labels, cluster
+from fedcode.clustering import fit
 from fedcode.errors import WrongModelError
 from fedcode.layout import Entry, Kind
 from fedcode.model_file import CLUSTERS, Clustered, ModelFile, model_message
-from fedcode.pieces import Parts, counted, joined
+from fedcode.pieces import Parts, counted
 from fedcode.progress import Progress, silent
+from fedcode.row import Row
 from fedcode.safetensors_file import Checkpoint
-from fedcode.state import Vector
 from fedcode.stored import Stored
+from fedcode.streamed import streamed
 from fedcode.wire import Message
 
 
@@ -34,8 +34,9 @@ def pack(
     layout = stored.layout
     weights = None
     if layout.weights:
-        fit = _fit(stored, CLUSTERS if k is None and bits is None else k, bits, progress)
-        weights = Clustered(fit.centers, ((block, fit.labels(block)) for block in stored.weights()))
+        row = streamed(lambda: counted(stored.weights(), "reading", layout.weights, progress), layout.weights)
+        rule = fit(row, CLUSTERS if k is None and bits is None else k, bits=bits)
+        weights = Clustered(rule.centers, ((block, rule.labels(Row(block))) for block in stored.weights()))
     return model_message(layout, weights, stored.statistics, stored.counters, progress)
 
 
@@ -73,23 +74,3 @@ def error_against(file: ModelFile, checkpoint: Checkpoint, progress: Progress = 
         energy += float(np.square(wide).sum())
         error += float(np.square(wide - values).sum())
     return error / energy if energy else 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """Centres, and the thresholds between them: a value's label is how many thresholds lie strictly below it."""
-
-    centers: Vector
-    thresholds: npt.NDArray[np.float64]
-
-    def labels(self, values: Vector) -> Labels:
-        dtype = np.uint8 if len(self.centers) <= 256 else np.uint16
-        return np.searchsorted(self.thresholds, values).astype(dtype)
-
-
-def _fit(stored: Stored, k: int | None, bits: float | None, progress: Progress) -> _Fit:
-    total = stored.layout.weights
-    vector = joined(counted(stored.weights(), "reading", total, progress), total, np.float32)
-    codebook = cluster(vector, k, bits=bits)
-    wide = codebook.centers.astype(np.float64)
-    return _Fit(codebook.centers, (wide[:-1] + wide[1:]) / 2)

@@ -19,7 +19,7 @@ from fedcode.errors import ArgumentError
 from fedcode.histogram import histogram, ordered
 from fedcode.programme import partition
 from fedcode.row import Row, is_tensor, row_of
-from fedcode.thresholds import below, look_up
+from fedcode.thresholds import Rule, look_up
 
 Centers = npt.NDArray[np.float32]
 Labels = npt.NDArray[Any]  # uint8 or uint16
@@ -62,18 +62,23 @@ def cluster(values: Any, k: int | None = None, *, bits: float | None = None, sta
     (array([0.05, 5.05], dtype=float32), array([[0, 0],
            [1, 1]], dtype=uint8))
     """
+    row = row_of(values)
+    rule = fit(row, k, bits=bits, start=start)
+    return Codebook(rule.centers, rule.labels(row))
+
+
+def fit(row: Row, k: int | None = None, *, bits: float | None = None, start: Any | None = None) -> Rule:
+    """The rule by which `cluster` labels these values, for whoever labels them a block at a time."""
     if (k is None) == (bits is None):
         raise ArgumentError(f"give either k or bits: got k={k} and bits={bits}.")
     if bits is not None:
         from fedcode.budget import quantise
 
-        return quantise(row_of(values), bits)
+        return quantise(row, bits)
     assert k is not None
     if not 2 <= k <= MAX_CENTERS:
         raise ArgumentError(f"k must be from 2 to {MAX_CENTERS}: got {k}.")
-    row = row_of(values)
-    centers = _fit(row, k, None if start is None else _check_centers(start))
-    return Codebook(centers, _nearest(row, centers))
+    return Rule.nearest(_centers(row, k, None if start is None else _check_centers(start)))
 
 
 def nearest(values: Any, centers: Any) -> Labels:
@@ -84,7 +89,7 @@ def nearest(values: Any, centers: Any) -> Labels:
     """
     row, checked = row_of(values), _check_centers(centers)
     row.extremes()
-    return _nearest(row, checked)
+    return Rule.nearest(checked).labels(row)
 
 
 def snap(values: Any, centers: Any) -> Any:
@@ -95,34 +100,22 @@ def snap(values: Any, centers: Any) -> Any:
     """
     row, checked = row_of(values), _check_centers(centers)
     row.extremes()
+    thresholds = Rule.nearest(checked).thresholds
     if not is_tensor(values):
         array = np.asarray(values)
         with np.errstate(over="ignore"):
             table = checked.astype(array.dtype)
         if array.itemsize == 2:  # numba knows no halves: their bits are carried
-            found: Any = look_up(row, _thresholds(checked), table.view(np.uint16)).view(array.dtype)
+            found: Any = look_up(row, thresholds, table.view(np.uint16)).view(array.dtype)
             return found
-        return look_up(row, _thresholds(checked), checked).astype(array.dtype, copy=False)
+        return look_up(row, thresholds, checked).astype(array.dtype, copy=False)
     torch = sys.modules["torch"]
     if values.dtype in (torch.float16, torch.bfloat16):
         halves = torch.from_numpy(checked).to(values.dtype).view(torch.uint16).numpy()
-        found = torch.from_numpy(look_up(row, _thresholds(checked), halves)).view(values.dtype)
+        found = torch.from_numpy(look_up(row, thresholds, halves)).view(values.dtype)
     else:
-        found = torch.from_numpy(look_up(row, _thresholds(checked), checked)).to(values.dtype)
+        found = torch.from_numpy(look_up(row, thresholds, checked)).to(values.dtype)
     return found.to(values.device)
-
-
-def _nearest(row: Row, centers: Centers) -> Labels:
-    return look_up(row, _thresholds(centers), np.arange(centers.size).astype(_label_type(centers.size)))
-
-
-def _thresholds(centers: Centers) -> Centers:
-    wide = centers.astype(np.float64)
-    return below((wide[:-1] + wide[1:]) / 2)
-
-
-def _label_type(k: int) -> Any:
-    return np.uint8 if k <= 256 else np.uint16
 
 
 def _check_centers(centers: Any) -> Centers:
@@ -134,7 +127,7 @@ def _check_centers(centers: Any) -> Centers:
     return found
 
 
-def _fit(row: Row, k: int, start: Centers | None) -> Centers:
+def _centers(row: Row, k: int, start: Centers | None) -> Centers:
     """The centres: from a histogram if it is fine enough for so many centres, else from the sorted values."""
     bins = histogram(row, 13 - max(0, (k - 1).bit_length() - 6))
     if bins is not None and bins.size > 2 * k:

@@ -7,6 +7,7 @@ bins cannot tell apart (few values, few distinct ones, narrow clumps far apart) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcode.kernels import kernel
-from fedcode.row import BLOCK, Row
+from fedcode.row import BLOCK, Floats, Row
 from fedcode.thresholds import BUFFER, Scale
 
 Doubles = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
 
 FEW = 4096  # so many values are sorted: then each distinct one is a bin, and the programme is exact
 MOST_BINS = 1 << 17
@@ -27,12 +29,17 @@ SAMPLE = 4096
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Values in ascending bins. sums: of value - origin. blur: the squared error that lies within bins."""
+    """Values in ascending bins.
+
+    sums: of value - origin. blur: the squared error that lies within bins. tops: for some of the bins a float32
+    that is at least the greatest value in each, and below the least in the next.
+    """
 
     origin: float
     counts: Doubles
     sums: Doubles
     blur: float
+    tops: Callable[[Places], Floats]
 
     @property
     def size(self) -> int:
@@ -119,7 +126,7 @@ def _bins(scale: Scale, keys: npt.NDArray[np.int64], counts: Doubles, rest: Doub
     # Values at both ends of a bin cannot spread more than this for their mean; a third of it if they are even.
     mean = unit * rest / counts
     blur = float((counts * mean * (np.ldexp(unit, scale.shift) - mean)).sum()) / 3
-    return Bins(float(scale.origin), counts, np.where(negative, -sums, sums), blur)
+    return Bins(float(scale.origin), counts, np.where(negative, -sums, sums), blur, lambda at: scale.tops(keys[at]))
 
 
 def _plain_count(values: Any, scale: Scale, half: int, tally: Any) -> None:
@@ -167,7 +174,7 @@ def ordered(row: Row) -> Bins:
         values = values[first]
     wide, origin = values.astype(np.float64), float(values[values.size // 2])
     many = counts.astype(np.float64)
-    return Bins(origin, many, (wide - origin) * many, 0.0)
+    return Bins(origin, many, (wide - origin) * many, 0.0, lambda at: values[at])
 
 
 def _changes(values: Any) -> list[Any]:
@@ -185,6 +192,7 @@ def _distinct_halves(row: Row) -> tuple[Any, Any]:
     counts = np.zeros(1 << 16, np.int64)
     for place in range(0, row.size, BLOCK):
         counts += np.bincount(row.part(place, place + BLOCK).view(np.uint16), minlength=counts.size)
+    counts[0], counts[1 << 15] = counts[0] + counts[1 << 15], 0  # both are zero
     used = np.flatnonzero(counts)
     values = Row(used.astype(np.uint16), True) if row.brain else Row(used.astype(np.uint16).view(row.array.dtype))
     wide = values.read(0, used.size)
@@ -207,7 +215,8 @@ def _stretches(values: Any) -> Bins:
     origin = float(values[values.size // 2])
     sums = [_sums(values, edges[i : i + 129], origin) for i in range(0, edges.size - 1, 128)]
     counts = np.diff(edges).astype(np.float64)
-    return Bins(origin, counts, np.concatenate(sums), float((counts * width * width).sum()) / 12)
+    tops = values[edges[1:] - 1]
+    return Bins(origin, counts, np.concatenate(sums), float((counts * width * width).sum()) / 12, lambda at: tops[at])
 
 
 def _sums(values: Any, edges: Any, origin: float) -> Doubles:

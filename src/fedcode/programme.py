@@ -30,7 +30,8 @@ def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles
 
     start: earlier centres (less the origin); with them the coarse programme is skipped.
 
-    >>> bins = Bins(0.0, np.ones(4), np.array([0.0, 1.0, 5.0, 7.0]), 0.0)
+    >>> values = np.array([0.0, 1.0, 5.0, 7.0], np.float32)
+    >>> bins = Bins(0.0, np.ones(4), values.astype(np.float64), 0.0, lambda at: values[at])
     >>> partition(bins, 2)
     (array([0.5, 6. ]), 2.5)
     """

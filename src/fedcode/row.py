@@ -56,10 +56,10 @@ class Row:
         with np.errstate(over="ignore"):  # beyond float32's range is infinite, and found to be so
             return np.require(part, np.float32, ["C", "A", "W"])
 
-    def blocks(self, start: int, stop: int) -> Iterator[tuple[int, Floats]]:
-        """The row from `start` to `stop` as blocks, each with the place where it begins."""
-        for place in range(start, stop, BLOCK):
-            yield place, self.read(place, min(place + BLOCK, stop))
+    def blocks(self, start: int, stop: int, size: int = BLOCK) -> Iterator[tuple[int, Floats]]:
+        """The row from `start` to `stop` as blocks of `size`, each with the place where it begins."""
+        for place in range(start, stop, size):
+            yield place, self.read(place, min(place + size, stop))
 
     def over(self, work: Callable[[int, int], Any], least: int = 1 << 17) -> list[Any]:
         """Call `work(start, stop)` for slices of the row, one a thread, none shorter than `least` values."""

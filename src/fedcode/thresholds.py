@@ -7,12 +7,14 @@ key is taken of the thresholds: so the labels are exact whatever the key rounds,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fedcode.kernels import kernel
+from fedcode.packing import label_type
 from fedcode.row import Floats, Row
 
 BUFFER = 2048  # values whose keys are taken at once: vectorised, and held in the first-level cache
@@ -35,6 +37,7 @@ class Scale(NamedTuple):
     def around(cls, origin: float, knee: float, shift: int) -> Scale:
         """The scale whose knee is the nearest below."""
         base = int(np.float32(knee).view(np.int32)) >> shift << shift
+        origin = origin or -0.0  # from which -0.0 differs by 0.0, as 0.0 does
         return cls(np.float32(origin), np.int32(base).view(np.float32), base, shift)
 
     def keys(self, values: Floats) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -43,6 +46,50 @@ class Scale(NamedTuple):
         bits = (np.abs(difference) + self.knee).view(np.int32) - np.int32(self.base)
         sign = difference.view(np.int32) >> np.int32(31)
         return (bits >> np.int32(self.shift)) ^ sign, bits & np.int32((1 << self.shift) - 1)
+
+    def tops(self, keys: npt.NDArray[np.int64]) -> Floats:
+        """The greatest float32 number whose key is at most each of these, found by halving."""
+        low, high = (np.full(keys.shape, end, np.int64) for end in (-_GREATEST, _GREATEST))
+        with np.errstate(over="ignore"):
+            while np.any(low < high):
+                middle = (low + high + 1) >> 1
+                inside = self.keys(_numbered(middle))[0] <= keys
+                low, high = np.where(inside, middle, low), np.where(inside, high, middle - 1)
+        return _numbered(low)
+
+
+_GREATEST = int(np.finfo(np.float32).max.view(np.int32))
+
+
+def _numbered(numbers: npt.NDArray[np.int64]) -> Floats:
+    """The float32 numbers in ascending order; 0.0 is number 0."""
+    bits = np.where(numbers < 0, -numbers | 1 << 31, numbers)
+    return bits.astype(np.uint32).view(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Which centre stands for a value: as many thresholds lie strictly below it as centres below that centre.
+
+    centers: float32, ascending. thresholds: float32, one fewer.
+
+    >>> from fedcode.row import row_of
+    >>> Rule.nearest(np.array([0, 1], np.float32)).labels(row_of(np.array([0.5, 0.6])))
+    array([0, 1], dtype=uint8)
+    """
+
+    centers: Floats
+    thresholds: Floats
+
+    @classmethod
+    def nearest(cls, centers: Floats) -> Rule:
+        """The rule by which each value has its nearest centre."""
+        wide = centers.astype(np.float64)
+        return cls(centers, below((wide[:-1] + wide[1:]) / 2))
+
+    def labels(self, row: Row) -> npt.NDArray[Any]:
+        """The label of each value: uint8 up to 256 centres, else uint16; in the shape of the row."""
+        return look_up(row, self.thresholds, np.arange(self.centers.size).astype(label_type(self.centers.size)))
 
 
 def below(middles: npt.NDArray[np.float64]) -> Floats:
