@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -118,25 +117,3 @@ class Base:
         if base.digest != message.gives:
             raise MessageError("the base is damaged: its digest does not fit.")
         return base
-
-
-class Ring:
-    """The newest bases that fit into `limit` bytes, by digest; the newest always stays.
-
-    >>> ring = Ring(limit=0)
-    >>> ring.get(bytes(8)) is None
-    True
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.bases: OrderedDict[bytes, Base] = OrderedDict()
-
-    def add(self, base: Base) -> None:
-        self.bases[base.digest] = base
-        self.bases.move_to_end(base.digest)
-        while len(self.bases) > 1 and sum(base.nbytes for base in self.bases.values()) > self.limit:
-            self.bases.popitem(last=False)
-
-    def get(self, digest: bytes) -> Base | None:
-        return self.bases.get(digest)

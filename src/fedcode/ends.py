@@ -196,7 +196,8 @@ class Method:
 
     def first(self, turn: Turn, base: Base) -> Broadcast:
         """The first broadcast where clients hold the initial weights: these, and what is asked back."""
-        return Broadcast(base, asks=self.broadcast(turn).asks)
+        usual = self.broadcast(turn)
+        return dataclasses.replace(usual, base=base, source=None, follows=NOTHING, change={}, given=True)
 
     def sections(self, broadcast: Broadcast, held: Base | None) -> Sections:
         """The broadcast for those who hold `held`."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from fedcode.arrays import decode_arrays, encode_arrays
 from fedcode.base import Base
 from fedcode.base_message import write_base
+from fedcode.encoded import Encoded
 from fedcode.ends import Broadcast, Kept, Method, Reply, Sums, Turn
 from fedcode.errors import ArgumentError, FedcodeError, MessageError, RefusedError, WrongModelError
 from fedcode.joined import join, split
@@ -63,7 +65,8 @@ class Server:
 
     known: clients hold `state` beforehand, so the first message need not carry it. federation: eight bytes that
     name this training; drawn at random unless given. ring_bytes: how much memory bases may take that clients may
-    still be coded against; a client whose base has left is sent the whole model. max_examples: a reply that claims
+    still be coded against; a client whose base has left is sent the whole model. What was encoded in a round is kept
+    for who stands alike, up to half as many bytes. max_examples: a reply that claims
     more is refused.
 
     >>> import numpy as np, fedcode
@@ -124,10 +127,9 @@ class Server:
         """The message of this round for a client; one encoding for all who stand alike."""
         client = self.clients.get(name) or Client(holds=self._known)
         held = self.bases.get(client.holds)
-        key = (evaluate, NOTHING if held is None else held.digest, client.accepted)
-        if key not in self._messages:
-            self._messages[key] = self._evaluation(held) if evaluate else self._training(held, client.accepted)
-        return self._messages[key]
+        accepted = client.accepted if self.method.acknowledges else 0
+        key = (evaluate, NOTHING if held is None else held.digest, accepted)
+        return self._messages.get(key, lambda: self._evaluation(held) if evaluate else self._training(held, accepted))
 
     def hello(self) -> bytes:
         """A header alone, which any client can answer."""
@@ -142,9 +144,7 @@ class Server:
             sections: dict[int, Buffer] = {}
         else:
             key = NOTHING if held is None else held.digest
-            if key not in self._sections:
-                self._sections[key] = self._whole(self.method.sections(broadcast, held), held)
-            sections = self._sections[key]
+            sections = self._sections.get(key, lambda: self._whole(self.method.sections(broadcast, held), held))
         return self._message(
             MessageKind.BROADCAST,
             sections,
@@ -168,7 +168,7 @@ class Server:
         if held is not None:
             return sections
         sections = {Section.LAYOUT: self.layout.to_bytes()} | sections
-        return sections | padding(self.layout, sum(len(body) for body in sections.values()))
+        return sections | padding(self.layout, _size(sections))
 
     def _message(self, kind: MessageKind, sections: dict[int, Buffer], **header: Any) -> Message:
         return Message(
@@ -202,7 +202,8 @@ class Server:
     def _accept(self, name: str, data: Buffer) -> bool:
         message = self._checked(data)
         if message.kind == MessageKind.CANNOT_USE:
-            self.clients[name] = Client(holds=message.gives if message.gives in self.bases else NOTHING)
+            accepted = self.clients.get(name, Client()).accepted
+            self.clients[name] = Client(accepted, message.gives if message.gives in self.bases else NOTHING)
             return False
         if message.round != self.round:
             raise RefusedError(
@@ -266,8 +267,9 @@ class Server:
         self._turn = Turn(self.round, self.model, self.last, self.kept, rng)
         self._sums = Sums(self.layout)
         self._broadcast: Broadcast | None = None
-        self._messages: dict[tuple[bool, bytes, int], bytes] = {}
-        self._sections: dict[bytes, dict[int, Buffer]] = {}
+        limit = self.ring_bytes // 4
+        self._messages: Encoded[tuple[bool, bytes, int], bytes] = Encoded(limit, len)
+        self._sections: Encoded[bytes, dict[int, Buffer]] = Encoded(limit, _size)
         self._done: set[str] = set()
         self._refused: dict[str, int] = {}
 
@@ -340,6 +342,10 @@ class Server:
         }
         server._begin()
         return server
+
+
+def _size(sections: Mapping[int, Buffer]) -> int:
+    return sum(len(body) for body in sections.values())
 
 
 def _digest(*numbers: int) -> bytes:
