@@ -86,6 +86,7 @@ class Section(IntEnum):
     PADDING = 16  # zeros
     EXTRA = 17  # what a method keeps
     ERROR = 18  # the squared error of the weights as a share of their energy: one float32
+    CHANGES = 19  # changes of few weights, one round after the other
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ _BUILT_IN = {
     "delta": ("delta", "Delta"),
     "fedzip": ("fedzip", "FedZip"),
     "fedsparsify": ("fedsparsify", "FedSparsify"),
+    "gtopk": ("gtopk", "GTopK"),
 }
 _registered: dict[str, type[Method]] = {}
 _M = TypeVar("_M", bound=type[Method])
