@@ -32,6 +32,7 @@ _BUILT_IN = {
     "fedzip": ("fedzip", "FedZip"),
     "fedsparsify": ("fedsparsify", "FedSparsify"),
     "gtopk": ("gtopk", "GTopK"),
+    "stc": ("stc", "STC"),
 }
 _registered: dict[str, type[Method]] = {}
 _M = TypeVar("_M", bound=type[Method])
