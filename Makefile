@@ -50,7 +50,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt $$(grep '^torch==' constraints.txt)
 	$(BIN)/python -m pip install --quiet -c constraints.txt pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[train]' --group dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[train,flower,report]' --group dev
 	@touch $@
 
 $(BENCH_READY): $(READY)
