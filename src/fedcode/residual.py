@@ -22,11 +22,11 @@ RESIDUAL, PENDING, ROUND = "residual", "pending", "pending.round"
 
 def acknowledged(incoming: Incoming) -> bool:
     """Whether the server accepted the reply that this client's memory is of."""
-    return ROUND in incoming.kept and incoming.message.accepted == int(incoming.kept[ROUND][0])
+    return incoming.message.accepted == _round(incoming.kept)
 
 
-def settled(incoming: Incoming) -> Vector | None:
-    """What replies that counted have left out; None where there is nothing.
+def settled(incoming: Incoming, size: int | None = None) -> Vector | None:
+    """What replies that counted have left out; None where there is nothing. `size`: how many values it must have.
 
     Where the server accepted a later reply than this memory knows of, the memory is an old copy and what it kept
     was in that reply: then the client starts clean.
@@ -40,14 +40,22 @@ def settled(incoming: Incoming) -> Vector | None:
     >>> given(2), given(3), given(4)
     (array([0.], dtype=float32), array([1.], dtype=float32), None)
     """
-    kept, accepted = incoming.kept, incoming.message.accepted
-    if ROUND not in kept or accepted > int(kept[ROUND][0]):
+    number = _round(incoming.kept)
+    if number is None or incoming.message.accepted > number:
         return None
-    return kept[PENDING] if acknowledged(incoming) else kept.get(RESIDUAL)
+    found = incoming.kept.get(PENDING if acknowledged(incoming) else RESIDUAL)
+    if found is None or found.dtype != np.float32 or found.shape != (found.size if size is None else size,):
+        return None
+    return found if np.isfinite(found).all() else None
 
 
 def kept_residual(incoming: Incoming, pending: Vector) -> Kept:
     """What to keep: the residual that `pending` takes the place of once this reply has counted."""
-    before = settled(incoming)
+    before = settled(incoming, pending.size)
     kept: Kept = {} if before is None else {RESIDUAL: before}
     return {**kept, PENDING: pending.astype(np.float32), ROUND: np.array([incoming.message.round], np.int64)}
+
+
+def _round(kept: Kept) -> int | None:
+    number = kept.get(ROUND)
+    return int(number[0]) if number is not None and number.shape == (1,) and number.dtype == np.int64 else None

@@ -30,19 +30,13 @@ from fedcode.layout import Layout
 from fedcode.model_file import check_size, padding
 from fedcode.reader import Buffer
 from fedcode.sections import decode_counters, decode_values, encode_counters
+from fedcode.standing import Client as Client
+from fedcode.standing import Standing
 from fedcode.state import State, flatten
 from fedcode.wire import NOTHING, Message, MessageKind, Section
 
 RING_BYTES = 1 << 30
 MAX_EXAMPLES = 10**9  # no client has more: a weight above it is a mistake or an attack
-
-
-@dataclass
-class Client:
-    """What the server knows of a client: the last round of which it accepted a reply, the newest base it holds."""
-
-    accepted: int = 0
-    holds: bytes = NOTHING
 
 
 @dataclass
@@ -285,15 +279,15 @@ class Server:
 
     def to_bytes(self) -> bytes:
         """The server between two rounds, as bytes; what was accepted in a round under way is not in it."""
-        about = {
-            "settings": self.method.settings(),
-            "seed": self.seed,
-            "known": self._known.hex(),
-            "last": self.last.digest.hex() if self.last is not None else "",
-            "ring_bytes": self.ring_bytes,
-            "max_examples": self.max_examples,
-            "clients": {name: [client.accepted, client.holds.hex()] for name, client in self.clients.items()},
-        }
+        standing = Standing(
+            self.method.settings(),
+            self.seed,
+            self._known,
+            NOTHING if self.last is None else self.last.digest,
+            self.ring_bytes,
+            self.max_examples,
+            self.clients,
+        )
         bases = dict(self.bases)
         if self.last is not None:
             bases.setdefault(self.last.digest, self.last)
@@ -303,7 +297,7 @@ class Server:
             Section.COUNTERS: encode_counters(self.model.counters),
             Section.BASES: join(base.to_bytes() for base in bases.values()),
             Section.EXTRA: encode_arrays(self.kept),
-            Section.FLAGS: json.dumps(about).encode(),
+            Section.FLAGS: standing.to_bytes(),
         }
         return self._message(MessageKind.SERVER, sections).to_bytes()
 
@@ -313,10 +307,10 @@ class Server:
         message = Message.from_bytes(data)
         if message.kind != MessageKind.SERVER:
             raise MessageError(f"a server's checkpoint is expected, got a {message.kind.name.lower()} message.")
-        about = json.loads(bytes(message.section(Section.FLAGS)))
-        if message.method != method.name or about["settings"] != json.loads(json.dumps(method.settings())):
+        standing = Standing.from_bytes(message.section(Section.FLAGS))
+        if message.method != method.name or standing.settings != json.loads(json.dumps(method.settings())):
             raise ArgumentError(
-                f"the checkpoint is of {message.method} with {about['settings']}, "
+                f"the checkpoint is of {message.method} with {standing.settings}, "
                 f"this is {method.name} with {method.settings()}. Go on with the same settings."
             )
         layout = Layout.from_bytes(message.section(Section.LAYOUT))
@@ -326,20 +320,18 @@ class Server:
         server = cls(
             method,
             State(layout, vector, counters),
-            seed=about["seed"],
+            seed=standing.seed,
             federation=message.federation,
-            ring_bytes=about["ring_bytes"],
-            max_examples=about["max_examples"],
+            ring_bytes=standing.ring_bytes,
+            max_examples=standing.max_examples,
         )
         bases = [Base.from_bytes(part, layout) for part in split(message.section(Section.BASES))]
         server.bases = {base.digest: base for base in bases}
-        server.last = server.bases.get(bytes.fromhex(about["last"]))
-        server._known = bytes.fromhex(about["known"])
+        server.last = server.bases.get(standing.last)
+        server._known = standing.known
         server.kept = decode_arrays(message.section(Section.EXTRA))
         server.round = message.round
-        server.clients = {
-            name: Client(accepted, bytes.fromhex(holds)) for name, (accepted, holds) in about["clients"].items()
-        }
+        server.clients = dict(standing.clients)
         server._begin()
         return server
 

@@ -174,7 +174,7 @@ class Delta(Averaging):
         if not layout.matrices:
             return sections, {}
         target, decay = change[: layout.matrices], incoming.asked("residual", 0, 1, 0)
-        before = settled(incoming)
+        before = settled(incoming, target.size)
         if decay and before is not None:
             target = target + np.float32(decay) * before
         coded = code_change(

@@ -25,7 +25,8 @@ otherwise; in a codebook round the base that the message names serves for the re
 the server's model stays as it was where replies are silent.
 A client that was away costs labels without context, or with an older one; at 10 of 100 clients a round nearly every
 base is stale, and a codebook still means what it says: the model that the client snaps is the one it had.
-Kept: by the server the bases that clients may hold; by a client its own last clustered model and two bases.
+Kept: by the server the bases that clients may hold, a byte a weight each; by a client its own last clustered model and
+two bases.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from fedcode.clustered import (
 )
 from fedcode.clustering import nearest
 from fedcode.ends import Broadcast, Incoming, Kept, Reply, Sections, Start, Sums, Turn, check
-from fedcode.errors import RefusedError
+from fedcode.errors import MessageError, RefusedError
 from fedcode.layout import Layout
 from fedcode.paper_count import codebook_bits
 from fedcode.schedule import full, period
@@ -152,13 +153,15 @@ class FedCode(Clustered, Averaging):
 
 
 def _kept(own: Base) -> Kept:
-    return {"centers": own.centers, "labels": own.labels, "rest": own.rest, "counters": own.counters}
+    return {"own": np.frombuffer(own.to_bytes(), np.uint8)}
 
 
 def _own(incoming: Incoming) -> Base:
     """The client's own last clustered model; the base that it holds where it has trained none yet."""
-    kept = incoming.kept
-    if not kept:
-        assert incoming.held is not None
+    assert incoming.held is not None
+    if "own" not in incoming.kept:
         return incoming.held
-    return Base(incoming.layout, kept["centers"], kept["labels"], kept["rest"], kept["counters"])
+    try:
+        return Base.from_bytes(incoming.kept["own"].tobytes(), incoming.layout)
+    except MessageError:
+        return incoming.held
