@@ -3,10 +3,12 @@
 The squared error of a run obeys the quadrangle inequality, so for a fixed price of a run the cheapest
 partition is found in one sweep, and the price is searched that gives k runs. The result is the exact optimum
 over the cuts that are allowed. Few bins: every edge is allowed. Many: first those of a coarse grid, then
-that grid and every edge near the cuts found on it.
+that grid and every edge near the cuts found on it. Very few: run after run outright, which is faster than to search a
+price where k is near to the number of bins.
 
 Reference: Aggarwal, Schieber and Tokuyama, Finding a minimum-weight k-link path in graphs with the concave
-Monge property, 1994; for k-means Grønlund et al., arXiv:1701.07204.
+Monge property, 1994; for k-means Grønlund et al., arXiv:1701.07204; Yao, Efficient dynamic
+programming using quadrangle inequalities, 1980.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ Cuts = npt.NDArray[np.int64]
 
 NEAR = 32  # edges either side of a coarse cut that the second programme may choose
 COARSE = 1024  # runs of the coarse grid, or 8 k
+OUTRIGHT = 256  # bins
 
 
 def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles, float]:
@@ -39,6 +42,10 @@ def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles
     means = bins.means
     if bins.size <= k:
         return means, 0.0
+    if bins.size <= OUTRIGHT:
+        cuts = np.empty(k + 1, np.int64)
+        _solve(count, total, square, np.empty((2, bins.size + 1)), np.zeros(k * (bins.size + 2), np.int64), cuts)
+        return _centers(count, total, square, cuts)
     grid, price = _grid(bins, means, k)
     if bins.size <= FEW:
         edges: Cuts = np.arange(bins.size + 1)
@@ -53,8 +60,51 @@ def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles
         edges = (near[:, None] + np.arange(-reach, reach + 1)).reshape(-1)
         edges = np.unique(np.concatenate([grid, edges.clip(0, bins.size)]))
     cuts, _ = _shortest(count[edges], total[edges], square[edges], k, price)
-    many, sums, squares = (np.diff(row[edges[cuts]]) for row in (count, total, square))
+    return _centers(count, total, square, edges[cuts])
+
+
+def _centers(count: Doubles, total: Doubles, square: Doubles, cuts: Cuts) -> tuple[Doubles, float]:
+    many, sums, squares = (np.diff(row[cuts]) for row in (count, total, square))
     return sums / many, float(np.maximum(squares - sums * sums / many, 0).sum())
+
+
+def _plain_solve(count: Any, total: Any, square: Any, best: Any, last: Any, cuts: Any) -> None:
+    found = [0] * len(cuts)
+    _solve.function(count.tolist(), total.tolist(), square.tolist(), best.tolist(), last.tolist(), found)
+    cuts[:] = found
+
+
+@kernel(plain=_plain_solve)
+def _solve(count: Any, total: Any, square: Any, best: Any, last: Any, cuts: Any) -> None:
+    """The cuts of the best runs, one run fewer than there are cuts.
+
+    `best[i]` is the least error of so many runs up to edge i, `last` for each number of runs the edge before i. That
+    edge lies between the one for a run fewer and the one for an edge more.
+    """
+    end, runs = len(count) - 1, len(cuts) - 1
+    now, then = best[0], best[1]
+    width = end + 2
+    for i in range(1, end + 1):
+        s = total[i] - total[0]
+        now[i] = square[i] - square[0] - s * s / (count[i] - count[0])
+    for run in range(1, runs):
+        row = run * width
+        last[row + end + 1] = end - 1
+        for i in range(end, run, -1):
+            low = max(last[row - width + i], run)
+            high = max(min(last[row + i + 1], i - 1), low)
+            least, at = np.inf, low
+            for middle in range(low, high + 1):
+                s = total[i] - total[middle]
+                error = now[middle] + (square[i] - square[middle] - s * s / (count[i] - count[middle]))
+                if error < least:
+                    least, at = error, middle
+            then[i] = least
+            last[row + i] = at
+        now, then = then, now
+    cuts[0], cuts[runs] = 0, end
+    for run in range(runs - 1, 0, -1):
+        cuts[run] = last[run * width + cuts[run + 1]]
 
 
 def _grid(bins: Bins, means: Doubles, k: int) -> tuple[Cuts, float]:

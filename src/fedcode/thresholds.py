@@ -19,6 +19,7 @@ from fedcode.row import Floats, Row
 
 BUFFER = 2048  # values whose keys are taken at once: vectorised, and held in the first-level cache
 MOST_CELLS = 1 << 16
+FEW = 2048  # values so few that making the table of cells would take longer than to go without
 
 
 class Scale(NamedTuple):
@@ -103,6 +104,9 @@ def below(middles: npt.NDArray[np.float64]) -> Floats:
 
 def look_up(row: Row, thresholds: Floats, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """For each value the entry of `table` that its label names; `table` has one entry more than thresholds."""
+    if row.size <= FEW:
+        found: npt.NDArray[Any] = table[np.searchsorted(thresholds, row.read(0, row.size))]
+        return found.reshape(row.shape)
     out = np.empty(row.size, table.dtype)
     scale, low, first = _cells(thresholds)
     single = bool(np.all(np.diff(first.astype(np.int64)) <= 1)) and thresholds.size - int(first[-1]) <= 1
