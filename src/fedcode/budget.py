@@ -78,7 +78,7 @@ def _next(tried: list[tuple[float, float, Cells]], bits: float) -> float:
 def _coded(row: Row, rule: Rule) -> int:
     """The bytes of the labels, coded in blocks as a model's file has them; and of centres that are not free."""
     k = rule.centers.size
-    labels = sum(len(encode_block(rule.labels(Row(block)), k)) for _, block in row.blocks(0, row.size, BLOCK))
+    labels = row.each(lambda block: len(encode_block(rule.labels(Row(block)), k)), BLOCK)
     return labels + 4 * max(0, k - FREE)
 
 

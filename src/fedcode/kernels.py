@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -22,6 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _lock = threading.RLock()
+_chunk = threading.local()  # whether this thread is at work on one already
 
 
 def available() -> bool:
@@ -136,15 +138,25 @@ def in_chunks(work: Callable[[int, int], R], size: int, least: int = 1 << 17) ->
     """Call `work(start, stop)` on slices of `range(size)`, one a thread, none shorter than `least`.
 
     The results come in order. How many slices there are depends on the machine: what is built from
-    them must not.
+    them must not. Within such a call all is one slice, so that threads do not start threads.
 
     >>> in_chunks(lambda start, stop: stop - start, 10)
     [10]
     """
-    count = max(1, min(threads(), size // least))
+    count = 1 if getattr(_chunk, "running", False) else max(1, min(threads(), size // least))
     edges = [size * i // count for i in range(count + 1)]
     if count == 1:
         return [work(0, size)]
+
+    def run(start: int, stop: int) -> R:
+        _chunk.running = True
+        try:
+            return work(start, stop)
+        finally:
+            _chunk.running = False
+
     # A pool of its own for every call: a lasting one would be dead in a forked child.
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(work, edges[:-1], edges[1:]))
+    with ThreadPoolExecutor(count - 1) as pool:
+        others = [pool.submit(run, *chunk) for chunk in pairwise(edges[1:])]
+        first = run(*edges[:2])  # in this thread, which need not be started
+        return [first, *(other.result() for other in others)]

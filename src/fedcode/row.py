@@ -65,6 +65,16 @@ class Row:
         """Call `work(start, stop)` for slices of the row, one a thread, none shorter than `least` values."""
         return in_chunks(work, self.size, max(least, 1 << 17))
 
+    def each(self, work: Callable[[Floats], int], size: int) -> int:
+        """The sum of `work(block)` over blocks of `size`, which threads share out among them."""
+        count = -(-self.size // size)
+
+        def some(first: int, stop: int) -> int:
+            blocks = self.blocks(first * size, min(stop * size, self.size), size)
+            return sum(work(block) for _, block in blocks)
+
+        return sum(in_chunks(some, count, 1))
+
     def extremes(self) -> tuple[float, float]:
         """The least and the greatest value; a NonFiniteError if any is NaN or infinite."""
 

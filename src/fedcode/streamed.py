@@ -53,6 +53,10 @@ class Streamed(Row):
             yield place, block
             place += block.size
 
+    def each(self, work: Callable[[Floats], int], size: int = BLOCK) -> int:
+        """The sum of `work(block)` over the blocks that the row comes in."""
+        return sum(work(block) for _, block in self.blocks(0, self.total, size))
+
     def over(self, work: Callable[[int, int], Any], least: int = 0) -> list[Any]:
         """Call `work` once, for the whole row."""
         del least
