@@ -3,7 +3,8 @@
     .venv/bin/python tests/golden/make.py
 
 Each `NAME.bin` has a `NAME.json` beside it that says what it is and what comes out of it, large things as a SHA-256 of
-their little-endian bytes. A file that is there is never overwritten: this only adds. What a release wrote stays.
+their little-endian bytes. A file that is there is never overwritten: this only adds. What a release wrote stays;
+what no release has written yet may be deleted and made anew.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,7 +25,7 @@ from fedcode.arrays import encode_arrays
 from fedcode.client import Memory
 from fedcode.coding import encode_floats, encode_integers, encode_labels, encode_positions
 from fedcode.eightbit import encode_tensors
-from fedcode.ends import Broadcast, Reply, Sums, Turn
+from fedcode.ends import Reply, Sums, Turn
 from fedcode.errors import CannotUse
 from fedcode.joined import join
 from fedcode.label_blocks import encode_block, places
@@ -41,6 +42,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fedavg_ws": {"clusters": 16},
     "fedcode": {"clusters": 16, "downlink": 1 / 3, "uplink": 1 / 3, "start": 1, "statistics": "8bit"},
     "delta": {"clusters": 16},
+    "fedsparsify": {"until": 4},
+    "gtopk": {"density": 0.1},
+    "stc": {"keep": 0.1},
 }
 
 
@@ -73,7 +77,9 @@ def labels() -> Iterator[Case]:
         data = encode_labels(row, k, **options)
         kind = np.uint8 if k <= 256 else np.uint16
         about = {"what": "labels", "count": len(row), "k": k, "context": "context" in options}
-        return Case(f"labels-{name}", data, {**about, "way": data[0] if data else None, "sha256": sha(row.astype(kind))})
+        return Case(
+            f"labels-{name}", data, {**about, "way": data[0] if data else None, "sha256": sha(row.astype(kind))}
+        )
 
     for k in (2, 3, 5, 64, 65, 256, 257, 4096, 65536):
         row = rng.integers(0, k, 301)
@@ -93,14 +99,14 @@ def labels() -> Iterator[Case]:
                 ):
                     yield case(f"entropy-{k}{form}", row, k, coding="entropy")
                     yield case(f"context-{k}{form}", moved, k, coding="context", context=near)
-    with mock.patch.object(symbols, "_single_bin_costs", lambda *_: True):
+    with mock.patch.object(symbols, "_single_bin_costs", return_value=True):
         yield case("entropy-40000-split", rng.integers(0, 40000, 500), 40000, coding="entropy")
     yield case("entropy-two-pages", (rng.random(300_000) < 0.02) * rng.integers(1, 5, 300_000), 5)
 
     count = (1 << 20) + 500
-    row = (rng.random(count) < 1e-3).astype(np.uint8)
-    blocks = b"".join(encode_block(row[place], 2) for place in places(count))
-    yield Case("label-blocks", blocks, {"what": "label blocks", "count": count, "k": 2, "sha256": sha(row)})
+    rare = (rng.random(count) < 1e-3).astype(np.uint8)
+    blocks = b"".join(encode_block(rare[place], 2) for place in places(count))
+    yield Case("label-blocks", blocks, {"what": "label blocks", "count": count, "k": 2, "sha256": sha(rare)})
 
 
 def numbers() -> Iterator[Case]:
@@ -237,7 +243,7 @@ def header(data: bytes) -> dict[str, Any]:
 
 def files() -> Iterator[Case]:
     for name, options in (("model-k", {"k": 16}), ("model-bits", {"bits": 2.0})):
-        data = fedcode.encode(model(0), **options)  # type: ignore[arg-type]
+        data = fedcode.encode(model(0), **options)
         state = flatten(fedcode.decode(data))
         about = {"what": "model", "header": header(data), "sha256": sha(state.vector, state.counters)}
         yield Case(name, data, about)
@@ -281,7 +287,7 @@ def federation(name: str) -> Iterator[Case]:
         yield Case(f"{name}-up-{number}", up, {
             "what": "up", "header": header(up), "down": f"{name}-down-{number}", "memory": held,
             "server": f"{name}-server-{number}" if number > 1 else None, "settings": server.method.settings(),
-            "sha256": folded(server.method, server._turn, down, up, held_bases(server)),
+            "sha256": folded(server.method, server._turn, down, up, server.bases),
         })  # fmt: skip
         if memory:
             held = f"{name}-memory-{number}"
@@ -303,18 +309,15 @@ def federation(name: str) -> Iterator[Case]:
             yield Case(f"{name}-cannot-use", error.reply, {"what": "message", "header": header(error.reply)})
 
 
-def held_bases(server: Server) -> dict[bytes, Any]:
-    return dict(server.bases)
-
-
 def folded(method: Any, turn: Turn, down: bytes, up: bytes, bases: dict[bytes, Any]) -> str:
     """The model that this one reply alone would make."""
     said, asked = Message.from_bytes(up), Message.from_bytes(down)
     base = bases.get(said.base)
-    given = base if base is not None else next(iter(bases.values()), None)
+    # as the method would ask today, but with the base that was given then: a later release may cluster otherwise
+    broadcast = method.broadcast(turn)
+    given = broadcast.base if base is None else base
     sums = Sums(turn.model.layout)
-    broadcast = Broadcast(given, asks=asked.asks)  # type: ignore[arg-type]
-    method.fold(sums, Reply(said, base, broadcast, turn, "client-0"))
+    method.fold(sums, Reply(said, base, replace(broadcast, base=given, asks=asked.asks), turn, "client-0"))
     sums.replies, sums.examples = 1, said.examples
     state = method.finish(turn, sums)
     return sha(state.vector)
@@ -325,7 +328,8 @@ def cases() -> Iterator[Case]:
     for family in (labels, numbers, tensors, layouts, files):
         yield from family()
     for name in methods.names():
-        yield from federation(name)
+        if methods.class_of(name).__module__.startswith("fedcode."):
+            yield from federation(name)
 
 
 def main() -> None:
