@@ -23,7 +23,7 @@ from fedcode.ends import Incoming, Kept, Mask, Start
 from fedcode.errors import ArgumentError, CannotUse, MessageError, WrongModelError
 from fedcode.joined import join, split
 from fedcode.layout import Layout
-from fedcode.model_file import check_size
+from fedcode.model_file import check_size, padding
 from fedcode.reader import Buffer
 from fedcode.state import State, match
 from fedcode.wire import NOTHING, Message, MessageKind, Section
@@ -54,6 +54,7 @@ class Memory:
             Section.BASES: join(base.to_bytes() for base in self.bases.values()),
             Section.EXTRA: encode_arrays(self.kept),
         }
+        sections |= padding(self.layout, sum(len(body) for body in sections.values()))
         return Message(
             MessageKind.MEMORY,
             self.method,
@@ -72,6 +73,7 @@ class Memory:
         layout = Layout.from_bytes(message.section(Section.LAYOUT))
         if layout.fingerprint != message.layout:
             raise MessageError("the memory's layout does not have the fingerprint that its header states.")
+        check_size(layout, len(data))
         bases = [Base.from_bytes(part, layout) for part in split(message.section(Section.BASES))]
         kept = decode_arrays(message.section(Section.EXTRA))
         by_name = {base.digest: base for base in bases}
