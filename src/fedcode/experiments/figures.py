@@ -1,0 +1,107 @@
+"""The figures of one line of a table: means over the seeds that were run, differences over those that both have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fedcode.experiments.interval import Interval, interval
+from fedcode.experiments.plan import Line
+from fedcode.experiments.results import Record, Results
+from fedcode.paper_count import MEGABYTE
+
+BYTES = MEGABYTE // 8  # of a megabyte, as the paper has it
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the seeds of one line came to. records: of the seeds that were run; wanted: how many there might be."""
+
+    line: Line
+    records: tuple[Record, ...]
+    pairs: tuple[tuple[Record, Record], ...]
+    wanted: int
+
+    @classmethod
+    def of(cls, line: Line, results: Results) -> Measured:
+        """The line's records out of all results."""
+        found = results.of(line.cells)
+        other = results.of(line.against) if line.against else [None] * len(found)
+        pairs = tuple((own, their) for own, their in zip(found, other, strict=True) if own and their)
+        return cls(line, tuple(one for one in found if one), pairs, len(found))
+
+    @property
+    def seeds(self) -> str | int:
+        """How many seeds stand behind the line, in words where some are missing."""
+        if not self.records:
+            return "not run"
+        return len(self.records) if len(self.records) == self.wanted else f"{len(self.records)} of {self.wanted}"
+
+    def mean(self, figure: Callable[[Record], float | None]) -> float | None:
+        """A figure's mean over the seeds; None where one of them has none."""
+        values = [figure(record) for record in self.records]
+        known = [value for value in values if value is not None]
+        return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+
+    def summary(self, *path: str) -> float | None:
+        """The mean of a figure of the runs' summaries."""
+        return self.mean(lambda record: at(record["summary"], *path))
+
+    def accuracy(self, which: str) -> float | None:
+        """Best or final accuracy, in percent."""
+        value = self.summary("accuracy", which)
+        return None if value is None else 100 * value
+
+    def megabytes(self, direction: str) -> float | None:
+        """Megabytes of 2^20 bytes, by direction."""
+        return self.summary("megabytes", direction)
+
+    @property
+    def difference(self) -> Interval | None:
+        """Best accuracy against the line that it is compared with, seed by seed, in points."""
+        pairs = [[at(record["summary"], "accuracy", "best") for record in pair] for pair in self.pairs]
+        return interval([100 * (own - their) for own, their in pairs if own is not None and their is not None])
+
+    def until(self, accuracy: float) -> float | None:
+        """Megabytes, both ways, until this accuracy (a fraction) was first reached; None where it never was."""
+        return self.mean(lambda record: _until(record, accuracy))
+
+    def bits(self, round: int) -> float | None:
+        """Bits a parameter and message in one round."""
+        return self.mean(lambda record: _bits(record, round))
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were run."""
+        return max((len(record["history"]) for record in self.records), default=0)
+
+
+def at(value: object, *path: str) -> float | None:
+    """What stands at a place of nested dictionaries, where it is a number.
+
+    >>> at({"dtr": {"down": 2.0}}, "dtr", "down"), at({"dtr": None}, "dtr", "down")
+    (2.0, None)
+    """
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _until(record: Record, accuracy: float) -> float | None:
+    sent = 0
+    for line in record["history"]:
+        sent += int(line["bytes"]["down"]) + int(line["bytes"]["up"])
+        if line["accuracy"] is not None and line["accuracy"] >= accuracy:
+            return sent / BYTES
+    return None
+
+
+def _bits(record: Record, round: int) -> float | None:
+    if round > len(record["history"]):
+        return None
+    line = record["history"][round - 1]
+    messages = line["messages"]["down"] + line["messages"]["up"]
+    sent = float(line["bytes"]["down"] + line["bytes"]["up"])
+    weights: int = record["summary"]["parameters"]
+    return 8 * sent / (messages * weights) if messages else None

@@ -1,0 +1,177 @@
+"""The tables of a plan that was run: accuracy and bytes, what a figure shows, the codings of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fedcode.experiments.figures import Measured, at
+from fedcode.experiments.plan import Plan
+from fedcode.experiments.results import Results
+from fedcode.experiments.table import Column, Table, Value
+
+DIRECTIONS = ("down", "up", "total")
+SHARES = (0.5, 0.8, 0.9, 0.95)
+CODINGS = ("packed", "entropy", "context")
+
+
+def tables(plan: Plan, results: Results) -> list[Table]:
+    """Every table of a plan: those that have nothing to show are left out."""
+    lines = [Measured.of(line, results) for line in plan.lines()]
+    made: list[Callable[[Plan, Sequence[Measured]], Table]] = [_accuracy]
+    if plan.experiment.shows == "volume":
+        made.append(_volume)
+    if plan.experiment.shows == "bitrate":
+        made.append(_bitrate)
+    made.append(_codings)
+    return [table for table in (make(plan, lines) for make in made) if table.rows]
+
+
+def _accuracy(plan: Plan, lines: Sequence[Measured]) -> Table:
+    rows: list[list[Value]] = []
+    front = _front(lines) if plan.experiment.shows == "frontier" else []
+    for one in lines:
+        best, gap, said = one.accuracy("best"), one.difference, one.line.row.printed
+        paper = said.get("accuracy")
+        rows.append(
+            [
+                one.line.label,
+                one.seeds,
+                best,
+                one.accuracy("final"),
+                paper,
+                None if best is None or paper is None else best - paper,
+                None if gap is None else gap.mean,
+                None if gap is None or gap.half is None else f"± {gap.half:.2f}",
+                said.get("delta"),
+                *(one.megabytes(direction) for direction in DIRECTIONS[:2]),
+                *(one.summary("dtr", direction) for direction in DIRECTIONS),
+                one.summary("bits_per_parameter"),
+                "*" if one in front else None,
+            ]
+        )
+    columns = (
+        Column("setting"),
+        Column("seeds"),
+        Column("best %"),
+        Column("final %"),
+        Column("paper %"),
+        Column("difference", signed=True),
+        Column("to FedAvg", signed=True),
+        Column("95 %"),
+        Column("paper's", signed=True),
+        Column("MB down", 1),
+        Column("MB up", 1),
+        *(Column(f"DTR {direction}", 1) for direction in DIRECTIONS),
+        Column("bits", 2),
+        Column("front"),
+    )
+    table = Table(_title(plan, "accuracy and bytes"), columns, rows, _notes(lines))
+    if plan.scale != "paper" or plan.dataset is not None or plan.rounds is not None:
+        table = table.without("paper %", "difference", "paper's")  # those belong to another setting
+    elif not any(row[4] is not None for row in rows):
+        table = table.without("paper %", "difference", "paper's")
+    if plan.experiment.shows != "frontier":
+        table = table.without("front")
+    return table if any(one.pairs[1:] for one in lines) else table.without("95 %")
+
+
+def _notes(lines: Sequence[Measured]) -> list[str]:
+    """What must be said of how the runs were made."""
+    records = [record for one in lines for record in (*one.records, *(other for _, other in one.pairs))]
+    if not records:
+        return ["No cell of this table was run."]
+    rounds = sorted({len(record["history"]) for record in records})
+    cells = [record["cell"] for record in records]
+    share = {cell["fraction"] for cell in cells}
+    said = [f"Rounds: {', '.join(str(count) for count in rounds)}."]
+    if share != {1.0}:
+        said.append(f"Share of the training examples: {', '.join(f'{part:.0%}' for part in sorted(share))}.")
+    computed = sorted({_computed(record["computed"]) for record in records})
+    said.append(f"Computed: {'; '.join(computed)}.")
+    return [" ".join(said)]
+
+
+def _computed(how: dict[str, object]) -> str:
+    parts = [str(how["device"]), str(how["precision"]), *(["compiled"] if how["compile"] else [])]
+    return ", ".join(parts)
+
+
+def _front(lines: Sequence[Measured]) -> list[Measured]:
+    """Those that no other line beats in both accuracy and bytes."""
+    known = [(one.accuracy("best"), one.megabytes("total"), one) for one in lines if one.records]
+    places = [(best, sent, one) for best, sent, one in known if best is not None and sent is not None]
+    return [
+        one
+        for best, sent, one in places
+        if not any(b >= best and s <= sent and (b, s) != (best, sent) for b, s, _ in places)
+    ]
+
+
+def _volume(plan: Plan, lines: Sequence[Measured]) -> Table:
+    """Megabytes until shares of FedAvg's best accuracy."""
+    rows: list[list[Value]] = []
+    for one in lines:
+        if not one.records:
+            continue
+        reference = one if not one.line.against else next(x for x in lines if x.line.cells == one.line.against)
+        best = reference.accuracy("best")
+        reached = [None if best is None else one.until(share * best / 100) for share in SHARES]
+        rows.append([one.line.label, one.accuracy("best"), one.megabytes("total"), *reached])
+    heads = [Column(f"MB to {share:.0%}", 1) for share in SHARES]
+    columns = (Column("setting"), Column("best %"), Column("MB in all", 1), *heads)
+    note = "Megabytes, down and up, until a share of the best accuracy of FedAvg was first reached; -: never."
+    return Table(_title(plan, "accuracy against volume"), columns, rows, [note])
+
+
+def _bitrate(plan: Plan, lines: Sequence[Measured]) -> Table:
+    rounds = max((one.rounds for one in lines), default=0)
+    shown = [number for number in (1, 2, 3, 4, 5, 10, 20, 30, 40, 50, 60, 100) if number < rounds] + [rounds]
+    rows: list[list[Value]] = [
+        [one.line.label, *(one.bits(number) for number in shown), one.summary("bits_per_parameter")]
+        for one in lines
+        if one.records
+    ]
+    columns = (Column("setting"), *(Column(f"round {number}", 3) for number in shown), Column("all rounds", 3))
+    return Table(_title(plan, "bits a parameter and message, by round"), columns, rows)
+
+
+def _codings(plan: Plan, lines: Sequence[Measured]) -> Table:
+    """One training run each, its labels coded in three ways: the models are the same bit for bit."""
+    rows: list[list[Value]] = []
+    for one in lines:
+        if not one.records or any(record["recoded"] is None for record in one.records):
+            continue
+        for coding in CODINGS:
+            bits = [one.mean(lambda record, d=d, c=coding: _recoded(record, c, d)) for d in DIRECTIONS[:2]]  # type: ignore[misc]
+            reductions = [one.mean(lambda record, d=d, c=coding: _reduction(record, c, d)) for d in DIRECTIONS]  # type: ignore[misc]
+            rows.append([one.line.label, coding, *bits, *reductions])
+    columns = (
+        Column("setting"),
+        Column("labels"),
+        Column("bits down", 3),
+        Column("bits up", 3),
+        *(Column(f"DTR {direction}", 1) for direction in DIRECTIONS),
+    )
+    note = "Whole messages, headers and statistics included, measured by coding the messages of one run again."
+    return Table(_title(plan, "the same messages, labels coded in three ways"), columns, rows, [note])
+
+
+def _recoded(record: dict[str, dict[str, object]], coding: str, direction: str) -> float | None:
+    """Bits a parameter and message in one direction."""
+    sent = at(record["recoded"], "bytes", coding, direction)
+    messages = at(record["recoded"], "messages", direction)
+    own = at(record["summary"], "parameters")
+    return 8 * sent / (messages * own) if sent and messages and own else None
+
+
+def _reduction(record: dict[str, dict[str, object]], coding: str, direction: str) -> float | None:
+    both = DIRECTIONS[:2] if direction == "total" else (direction,)
+    fedavg = [at(record["recoded"], "fedavg", one) for one in both]
+    sent = [at(record["recoded"], "bytes", coding, one) for one in both]
+    if None in fedavg or None in sent or not sum(one or 0 for one in sent):
+        return None
+    return sum(one or 0 for one in fedavg) / sum(one or 0 for one in sent)
+
+
+def _title(plan: Plan, what: str) -> str:
+    return f"{plan.experiment.title}: {what} ({plan.key if plan.dataset else plan.key + ' scale'})"
