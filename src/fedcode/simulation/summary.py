@@ -6,9 +6,11 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from fedcode.data import Dataset, partition
 from fedcode.ledger import Totals
@@ -70,9 +72,21 @@ def surroundings() -> dict[str, Any]:
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in LIBRARIES},
         "machine": {
             "platform": f"{platform.system()} {platform.machine()}",
+            "processor": _processor(),
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            **({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}),
         },
     }
+
+
+def _processor() -> str:
+    """The processor's name, as far as the system says it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
 
 
 def _version(name: str) -> str | None:
