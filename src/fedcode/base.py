@@ -14,6 +14,7 @@ from fedcode.coding import decode_labels, encode_floats, encode_labels
 from fedcode.errors import MessageError
 from fedcode.layout import Layout
 from fedcode.lookup import look_up
+from fedcode.model_file import check_size, padding
 from fedcode.reader import Buffer, varint
 from fedcode.sections import decode_centers, decode_counters, decode_values, encode_centers, encode_counters
 from fedcode.state import Counters, State, Vector
@@ -92,6 +93,7 @@ class Base:
         if self.labels.size:
             sections[Section.CENTERS] = encode_centers(self.centers)
             sections[Section.LABELS] = encode_labels(self.labels, len(self.centers), coding="packed")
+        sections |= padding(self.layout, sum(len(body) for body in sections.values()))
         return Message(
             MessageKind.BASE, "", layout=self.layout.fingerprint, gives=self.digest, sections=sections
         ).to_bytes()
@@ -105,6 +107,7 @@ class Base:
         size = len(message.section(Section.VALUES)) // 4
         if message.kind != MessageKind.BASE or message.layout != layout.fingerprint or size > layout.values:
             raise MessageError("this is no base of this model.")
+        check_size(layout, len(data))  # labels of a single centre take no bytes
         if Section.CENTERS in message.sections:
             centers = decode_centers(message.section(Section.CENTERS))
             count = layout.values - size

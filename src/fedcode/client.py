@@ -28,6 +28,8 @@ from fedcode.reader import Buffer
 from fedcode.state import State, match
 from fedcode.wire import NOTHING, Message, MessageKind, Section
 
+MOST_BASES = 2  # the one that a client's last message was coded against, and the newest
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -74,7 +76,10 @@ class Memory:
         if layout.fingerprint != message.layout:
             raise MessageError("the memory's layout does not have the fingerprint that its header states.")
         check_size(layout, len(data))
-        bases = [Base.from_bytes(part, layout) for part in split(message.section(Section.BASES))]
+        parts = split(message.section(Section.BASES))
+        if len(parts) > MOST_BASES:
+            raise MessageError(f"the memory holds {len(parts)} bases; a client keeps {MOST_BASES} at the most.")
+        bases = [Base.from_bytes(part, layout) for part in parts]
         kept = decode_arrays(message.section(Section.EXTRA))
         by_name = {base.digest: base for base in bases}
         return cls(message.federation, message.method, layout, by_name, kept, message.round)
