@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from fedcode.errors import ArgumentError, MessageError
-from fedcode.packing import pack, unpack
+from fedcode.packing import pack, packed_size, unpack
 from fedcode.reader import Buffer
 from fedcode.rice import decode_rice, encode_rice
-from fedcode.streams import compress, decompress
+from fedcode.streams import compress, decompress, pages
 from fedcode.symbols import RANKED, SPLIT, Survey, decode_symbols, encode_symbols
 
 Positions = npt.NDArray[np.int64]
@@ -38,19 +38,41 @@ def encode_positions(indices: npt.ArrayLike, size: int) -> bytes:
     gaps = np.diff(row, prepend=-1) - 1
     if int(gaps.min()) < 0 or int(row[-1]) >= size:
         raise ArgumentError(f"positions must ascend without repetition from 0 to {size - 1}.")
-    return min(_forms(row, gaps, size), key=len)
+    best = b""
+    # A form is tried only where its entropy, which it cannot undercut, leaves room below the best so far.
+    for floor, form in sorted(_forms(row, gaps, size), key=lambda found: found[0]):
+        if not best or 1 + floor < len(best):
+            found = form()
+            best = found if not best or len(found) < len(best) else best
+    return best
 
 
-def _forms(row: Positions, gaps: Positions, size: int) -> Iterator[bytes]:
-    yield bytes((GAPS,)) + compress(gaps.astype(_gap_type(size)), level=10)
+def _forms(row: Positions, gaps: Positions, size: int) -> Iterator[tuple[int, Callable[[], bytes]]]:
+    """Each form: the bytes that it takes at the least, and what makes it."""
+    least = _entropy(gaps)
+    yield least, lambda: bytes((GAPS,)) + compress(gaps.astype(_gap_type(size)), level=10)
     if row.size <= _FEW and size < 1 << 40:
-        yield bytes((RICE,)) + encode_rice(gaps)
+        yield least, lambda: bytes((RICE,)) + encode_rice(gaps)
     if _may_be_map(row.size, size):
         bitmap = np.zeros(size, np.uint8)
         bitmap[row] = 1
-        yield bytes((MAP,)) + pack(bitmap, 2)
-        form, body = encode_symbols(Survey.of(bitmap, 2))
-        yield bytes((CODED_MAP | form,)) + body
+        survey = Survey.of(bitmap, 2)
+        yield packed_size(size, 1), lambda: bytes((MAP,)) + pack(bitmap, 2)
+        yield survey.floor, lambda: _coded_map(survey)
+
+
+def _coded_map(survey: Survey) -> bytes:
+    form, body = encode_symbols(survey)
+    return bytes((CODED_MAP | form,)) + body
+
+
+def _entropy(gaps: Positions) -> int:
+    """The entropy of the gaps in bytes, page by page, rounded down."""
+    bits = 0.0
+    for page in np.split(gaps, np.cumsum(pages(gaps.size))[:-1]):
+        counts = np.unique(page, return_counts=True)[1]
+        bits += page.size * np.log2(page.size) - float((counts * np.log2(counts)).sum())
+    return int(bits / 8 * (1 - 1e-9))
 
 
 def _gap_type(size: int) -> npt.DTypeLike:
