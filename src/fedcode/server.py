@@ -32,7 +32,7 @@ from fedcode.reader import Buffer
 from fedcode.sections import decode_counters, decode_values, encode_counters
 from fedcode.standing import Client as Client
 from fedcode.standing import Standing
-from fedcode.state import State, flatten
+from fedcode.state import State, Vector, flatten
 from fedcode.wire import NOTHING, Message, MessageKind, Section
 
 RING_BYTES = 1 << 30
@@ -115,10 +115,18 @@ class Server:
         """The global model: arrays by name. `model` is the same as one flat vector."""
         return self.model.arrays()
 
+    @property
+    def centers(self) -> Vector | None:
+        """The codebook of this round's broadcast; None where it has none, or no message has left yet."""
+        base = None if self._broadcast is None else self._broadcast.base
+        return base.centers if base is not None and base.labels.size else None
+
     # ---- out
 
     def message_for(self, name: str, *, evaluate: bool = False) -> bytes:
         """The message of this round for a client; one encoding for all who stand alike."""
+        if not evaluate:
+            self._asked.add(name)
         client = self.clients.get(name) or Client(holds=self._known)
         held = self.bases.get(client.holds)
         accepted = client.accepted if self.method.acknowledges else 0
@@ -207,8 +215,8 @@ class Server:
             raise RefusedError(
                 f"the reply of {name} claims {message.examples} examples; 1 to {self.max_examples} are believed."
             )
-        if self._broadcast is None:
-            raise RefusedError(f"the reply of {name} was not asked for: no message has left in round {self.round}.")
+        if self._broadcast is None or name not in self._asked:
+            raise RefusedError(f"the reply of {name} was not asked for: no message left for it in round {self.round}.")
         base = self.bases.get(message.base)
         if base is None and message.base != NOTHING:
             raise RefusedError(f"the reply of {name} is coded against a base that the server does not hold.")
@@ -264,6 +272,7 @@ class Server:
         limit = self.ring_bytes // 4
         self._messages: Encoded[tuple[bool, bytes, int], bytes] = Encoded(limit, len)
         self._sections: Encoded[bytes, dict[int, Buffer]] = Encoded(limit, _size)
+        self._asked: set[str] = set()
         self._done: set[str] = set()
         self._refused: dict[str, int] = {}
 
