@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from fedcode.ends import Method
 from fedcode.errors import ArgumentError
 from fedcode.events import Event, Observer, RoundDone, RunDone, RunStarted
@@ -16,7 +18,9 @@ from fedcode.simulation.draw import Draw
 from fedcode.simulation.given import Given, given
 from fedcode.simulation.job import InThisProcess, Trainer, check_asks
 from fedcode.simulation.rounds import run_rounds
+from fedcode.simulation.side_by_side import SideBySide
 from fedcode.simulation.training import Loss
+from fedcode.simulation.workers import AsItPays, Workers, cores
 
 PathLike = str | os.PathLike[str]
 
@@ -115,4 +119,12 @@ def simulate(
 
 def trainer_for(config: Config, found: Given) -> Trainer:
     """The trainer that these settings ask for."""
-    return InThisProcess(config, found)
+    device = torch.device(config.device).type
+    if device == "cuda":
+        return SideBySide(config, found)
+    count = config.workers or (cores(config) if device == "cpu" else 1)
+    if count == 1:
+        return InThisProcess(config, found)
+    if config.workers is None and not config.compile:  # compiling is worth it for long runs alone
+        return AsItPays(config, found, count)
+    return Workers(config, found, count)
