@@ -68,7 +68,7 @@ class Change:
         scales = decode_scales(message.section(Section.SCALES), count)
         centers = decode_centers(message.section(Section.CENTERS))
         labels = decode_labels(message.section(Section.LABELS), layout.matrices, len(centers))
-        if float(scales.max()) * float(np.abs(centers).max()) > np.finfo(np.float32).max:
+        if float(scales.max()) * float(np.abs(centers).max()) > float(np.finfo(np.float32).max):
             raise MessageError("the change is greater than any float32.")
         return cls(layout, scales, centers, labels)
 

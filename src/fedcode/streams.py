@@ -12,25 +12,33 @@ import numpy.typing as npt
 from fedcode.errors import MessageError
 from fedcode.reader import Buffer
 
-# How many numbers a page of the stream holds; each page has a table of its own.
+# How many numbers a page of the stream holds at most, so that it stays in the processor's cache. Each page has a table
+# of its own (some 30 bytes and more), which weighs little beside so many bytes; pcodec takes up to 2^24 numbers a page.
 PAGE = 1 << 18
-_MAX_PAGE = 1 << 24
+_ENOUGH = 7_000
+_MOST_JOINED = (1 << 24) // PAGE
 
 
-def pages(count: int, bits: float = 8.0) -> list[int]:
-    """The sizes of the pages of `count` numbers that cost about `bits` bits each.
+def pages(count: int) -> list[int]:
+    """The sizes of the fewest even pages that `count` numbers fit in.
 
-    Pages of 2^18 numbers stay in the processor's cache. Where numbers cost next to nothing a page holds more of
-    them, so that its table (some 30 bytes) still weighs little.
-
-    >>> pages(600_000), pages(600_000, 0.1)
-    ([200000, 200000, 200000], [600000])
+    >>> pages(600_000)
+    [200000, 200000, 200000]
     """
-    size = PAGE
-    while size < _MAX_PAGE and size * bits < 8 * 10_000:
-        size *= 4
-    number = -(-count // size)
+    number = -(-count // PAGE)
     return [count * (i + 1) // number - count * i // number for i in range(number)]
+
+
+def joined(number: int, bits: float) -> list[int]:
+    """Which of `number` pages begin a page where numbers cost next to nothing: `bits` bits in all.
+
+    >>> joined(5, 1e6), joined(5, 2e5), joined(5, 2e4)
+    ([0, 1, 2, 3, 4], [0, 2], [0])
+    """
+    pages = number
+    while pages > 1 and bits / pages < 8 * _ENOUGH and -(-number // -(-pages // 2)) <= _MOST_JOINED:
+        pages = -(-pages // 2)
+    return [number * i // pages for i in range(pages)]
 
 
 @functools.cache

@@ -8,6 +8,7 @@ frequency (RANKED), neighbours are alike. Both are used where the histogram says
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -20,13 +21,16 @@ from fedcode.kernels import kernel
 from fedcode.lookup import look_up
 from fedcode.packing import Labels, label_type
 from fedcode.reader import Buffer, Reader, varint
-from fedcode.streams import compress, decompress, pages
+from fedcode.streams import compress, decompress, joined, pages
 
 SPLIT, RANKED = 16, 32
 
 # What pcodec's table says of one bin, in bits; and how many bits a number it gives away for a single bin.
 _BIN = 30
 _SINGLE = 0.12
+
+# So few symbols are counted by comparing, which a processor does for many at once; so many may be worth ranking.
+_FEW, _MANY = 4, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,33 +39,31 @@ class Survey:
 
     row: Labels
     k: int
-    counts: npt.NDArray[np.int64]  # one row for each page of `pages(len(row))`
+    counts: npt.NDArray[np.int64]  # one row for each of `pages(len(row))`
 
     @classmethod
     def of(cls, row: Labels, k: int) -> Survey:
         """Count the symbols of a row that holds at least one."""
         edges = np.cumsum([0, *pages(row.size)])
         counts = np.empty((len(edges) - 1, k), np.int64)
-        _count(row, edges, counts)
+        if k <= _FEW:
+            _count_few(row, edges, counts)
+        else:
+            _count(row, edges, counts)
         return cls(row, k, counts)
 
     @cached_property
-    def page_sizes(self) -> list[int]:
-        """The sizes of the pages that the symbols are coded in."""
-        return pages(self.row.size, _bits(self.counts.sum(0, keepdims=True))[0] / self.row.size)
-
-    @cached_property
     def paged(self) -> npt.NDArray[np.int64]:
-        """The counts of these pages, which are the pages counted or several of them joined."""
-        edges = np.cumsum([0, *self.page_sizes])
-        if len(edges) - 1 == len(self.counts):
-            return self.counts
-        if len(edges) == 2:
-            joined: npt.NDArray[np.int64] = self.counts.sum(0, keepdims=True)
-            return joined
-        paged = np.empty((len(edges) - 1, self.k), np.int64)
-        _count(self.row, edges, paged)
+        """The counts of the pages that the symbols are coded in: those counted, or several of them joined."""
+        bits = float(_bits(self.counts.sum(0, keepdims=True))[0])
+        paged: npt.NDArray[np.int64] = np.add.reduceat(self.counts, joined(len(self.counts), bits), axis=0)
         return paged
+
+    @property
+    def page_sizes(self) -> list[int]:
+        """The sizes of these pages."""
+        sizes: list[int] = self.paged.sum(1).tolist()
+        return sizes
 
     @cached_property
     def bits(self) -> npt.NDArray[np.float64]:
@@ -94,20 +96,20 @@ def encode_symbols(survey: Survey) -> tuple[int, bytes]:
     total = survey.counts.sum(0)
     if _ranking_pays(total, len(paged), float(survey.bits.sum())):
         form |= RANKED
-        order = np.argsort(-total, kind="stable")[: int((total > 0).sum())]
+        order = _by_frequency(total)
         rank = np.zeros(k, np.int64)
         rank[order] = np.arange(order.size)
         head += varint(order.size) + order.astype(f"<u{label_type(k)().itemsize}").tobytes()
-        k, paged, total = order.size, paged[:, order], total[order]
         row = look_up(rank.astype(label_type(k)), row)
+        k, paged, total = order.size, paged[:, order], total[order]
     if _single_bin_costs(paged, survey.bits):
         form |= SPLIT
         pivot = _pivot(total)
         head += varint(pivot)
         numbers = np.arange(k)
         row = look_up((numbers + k * (numbers >= pivot)).astype(_stream_type(form, k)), row)
-    # beyond level 8, whose 256 bins are enough where neighbours are alike, wide alphabets take long
-    return form, head + compress(row, survey.page_sizes, level=10 if k <= 256 else 8)
+    bodies = (compress(row, survey.page_sizes, level) for level in _levels(paged, float(survey.bits.sum())))
+    return form, head + min(bodies, key=len)
 
 
 def decode_symbols(data: Buffer, form: int, count: int, k: int) -> Labels:
@@ -145,17 +147,49 @@ def _stream_type(form: int, k: int) -> npt.DTypeLike:
     return np.uint8 if top < 1 << 8 else np.uint16 if top < 1 << 16 else np.uint32
 
 
+def _by_frequency(total: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The symbols that occur, the most frequent first."""
+    return np.argsort(-total, kind="stable")[: int((total > 0).sum())]
+
+
 def _ranking_pays(total: npt.NDArray[np.int64], page_count: int, bits: float) -> bool:
-    """Whether the bins that unlike neighbours need, or what joining them loses, cost more than a table."""
-    present = int((total > 0).sum())
-    if present < 32:
+    """Whether bins fit the symbols so much better in the order of their frequency that a table of it pays."""
+    order = _by_frequency(total)
+    if order.size < _MANY:
         return False
-    even = total[: total.size // 2 * 2].reshape(-1, 2)
-    both = even[(even > 0).all(1)]
-    joined = both.sum(1) - _bits(both)  # a bin of two symbols spends a bit on which
-    lost = float(np.minimum(joined, _BIN * page_count).sum())
-    table = 8 * label_type(total.size)().itemsize * present
-    return lost > table + bits / 600
+    table = 8 * label_type(total.size)().itemsize * order.size
+    return _binned(total, page_count) > _binned(total[order], page_count) + table + bits / 600
+
+
+def _levels(paged: npt.NDArray[np.int64], bits: float) -> tuple[int, ...]:
+    """pcodec's levels that are worth trying: the number of bins that it chooses from, as a power of two."""
+    if paged.shape[1] > 256 and bits > 6 * int(paged.sum()):
+        return (9,)  # more bring next to nothing where many symbols are frequent, and take long to choose from
+    alone = bits + _BIN * int((paged > 0).sum())
+    # where bins suffice for one a symbol pcodec takes them, though their table may cost more than it saves
+    return (11, 9) if alone > _binned(paged.sum(0), len(paged)) + bits / 400 else (11,)
+
+
+def _binned(total: npt.NDArray[np.int64], page_count: int) -> float:
+    """About what symbols cost in bits with the best bins: dyadic ranges, each with its own number of offset bits."""
+    size = 1 << (total.size - 1).bit_length()
+    counts = np.zeros(size)
+    counts[: total.size] = total
+    low = np.where(counts > 0, np.arange(size), size)
+    high = np.where(counts > 0, np.arange(size), -1)
+    whole, table = float(counts.sum()), _BIN * page_count
+    best = _bin_costs(counts, whole, table)
+    while best.size > 1:
+        counts = counts[::2] + counts[1::2]
+        low, high = np.minimum(low[::2], low[1::2]), np.maximum(high[::2], high[1::2])
+        offsets = np.ceil(np.log2(np.maximum(high - low + 1, 1)))
+        best = np.minimum(best[::2] + best[1::2], _bin_costs(counts, whole, table) + counts * offsets)
+    return float(best[0])
+
+
+def _bin_costs(counts: npt.NDArray[np.float64], whole: float, table: float) -> npt.NDArray[np.float64]:
+    costs: npt.NDArray[np.float64] = counts * np.log2(whole / np.maximum(counts, 1)) + table * (counts > 0)
+    return costs
 
 
 def _single_bin_costs(paged: npt.NDArray[np.int64], bits: npt.NDArray[np.float64]) -> bool:
@@ -177,6 +211,12 @@ def _pivot(total: npt.NDArray[np.int64]) -> int:
     pivot = int(np.searchsorted(below, below[-1] / 2, side="right"))
     lowest = int((total > 0).argmax())
     return max(pivot, lowest + 1)
+
+
+def _count_few(row: Labels, edges: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:
+    for page, (start, stop) in enumerate(itertools.pairwise(edges)):
+        for symbol in range(counts.shape[1]):
+            counts[page, symbol] = np.count_nonzero(row[start:stop] == symbol)
 
 
 def _count_plainly(row: Any, edges: Any, counts: Any) -> None:
