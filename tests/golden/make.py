@@ -114,7 +114,8 @@ def numbers() -> Iterator[Case]:
     for count, size in ((200, 3000), (4, 1 << 33)):
         row = np.sort(rng.choice(size, count, replace=False)) if size < 1 << 32 else np.array([0, 7, 1 << 32, size - 1])
         gaps = np.diff(row, prepend=-1) - 1
-        for data in [*sparse._forms(row, gaps, size), encode_positions(row, size)]:
+        forms = [form() for _, form in sparse._forms(row, gaps, size)]
+        for data in [*forms, encode_positions(row, size)]:
             about = {"what": "positions", "count": count, "size": size, "way": data[0], "sha256": sha(row)}
             yield Case(f"positions-{data[0]}-of-{size}", data, about)
     integers = {
