@@ -39,6 +39,7 @@ from fedcode.layout import Entry, Layout
 from fedcode.paper_count import raw_bits
 from fedcode.sections import decode_values, encode_counters
 from fedcode.state import State, Vector
+from fedcode.symbols import Survey
 from fedcode.topk import read_positions, share_of, top, write_positions
 from fedcode.wire import Message, Section
 
@@ -120,13 +121,15 @@ def _zip(entry: Entry, change: Vector, clusters: int, keep: float) -> tuple[Vect
 
 def _write_symbols(symbols: Symbols, clusters: int) -> Sections:
     """Zeros among the labels, or the positions of all others and their labels: whichever is smaller."""
-    dense: Sections = {Section.LABELS: encode_labels(symbols, clusters + 1)}
     kept = np.flatnonzero(symbols)
-    sparse: Sections = {
-        Section.POSITIONS: write_positions(kept, symbols.size),
-        Section.LABELS: encode_labels(symbols[kept] - np.uint8(1), clusters),
-    }
-    return min(dense, sparse, key=lambda sections: sum(len(body) for body in sections.values()))
+    positions = write_positions(kept, symbols.size)
+    labels = encode_labels(symbols[kept] - np.uint8(1), clusters)
+    size = len(positions) + len(labels)
+    if Survey.of(symbols, clusters + 1).floor < size:  # else nothing that codes the zeros as symbols can be smaller
+        dense = encode_labels(symbols, clusters + 1)
+        if len(dense) <= size:
+            return {Section.LABELS: dense}
+    return {Section.POSITIONS: positions, Section.LABELS: labels}
 
 
 def _read_symbols(message: Message, weights: int, clusters: int) -> Symbols:
