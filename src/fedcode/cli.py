@@ -48,7 +48,10 @@ COMMANDS = (
     ("pack", "pack", MODELS),
     ("unpack", "pack", MODELS),
     ("inspect", "inspect", MODELS),
+    ("run", "run", RUNS),
+    ("methods", "methods", RUNS),
     ("data", "data", RUNS),
+    ("reproduce", "reproduce", PAPER),
     ("size", "size", PAPER),
     ("doctor", "doctor", MACHINE),
 )

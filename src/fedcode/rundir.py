@@ -94,7 +94,7 @@ class RunDirectory:
         """Hold the directory's lock; RunError where another process holds it. It ends with the process."""
         import fcntl
 
-        with self._writing():
+        with self.writing():
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / LOCK).open("ab")
         with file:
@@ -112,12 +112,12 @@ class RunDirectory:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Add the line of a round to the history."""
-        with self._writing(), (self.path / HISTORY).open("ab") as file:
+        with self.writing(), (self.path / HISTORY).open("ab") as file:
             file.write(json.dumps(finite(record), separators=(",", ":")).encode() + b"\n")
 
     def save(self, checkpoint: bytes) -> None:
         """Replace the checkpoint; the old one stays until the new one is whole on the disk."""
-        with self._writing(), (self.path / HISTORY).open("ab") as history:
+        with self.writing(), (self.path / HISTORY).open("ab") as history:
             os.fsync(history.fileno())
         self._put(CHECKPOINT, zlib.crc32(checkpoint).to_bytes(4, "little") + checkpoint)
 
@@ -155,11 +155,12 @@ class RunDirectory:
 
     @contextmanager
     def _file(self, name: str) -> Iterator[BinaryIO]:
-        with self._writing(), new_file(self.path / name, force=True) as file:
+        with self.writing(), new_file(self.path / name, force=True) as file:
             yield file
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
+        """Errors of the file system, as an error that says what they mean for the run."""
         try:
             yield
         except (OSError, ArgumentError) as error:

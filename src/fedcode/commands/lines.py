@@ -1,12 +1,33 @@
-"""A run as plain lines: one a round."""
+"""A run as it goes: a line a round, or a bar in a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from fedcode.commands import console
-from fedcode.events import Event, RoundDone, RunStarted
+from fedcode.events import Event, Observer, RoundDone, RunStarted
+
+
+@contextmanager
+def following(quiet: bool = False) -> Iterator[Observer]:
+    """An observer for runs one after the other: bars in a terminal, lines elsewhere, nothing if quiet."""
+    if quiet or not sys.stderr.isatty():
+        yield Lines(quiet)
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[now]}"),
+        )
+        with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
+            yield Bars(bars)
 
 
 class Lines:
@@ -23,21 +44,38 @@ class Lines:
             if event.history:
                 console.remark(f"{self.label}  goes on after round {len(event.history)}", self.quiet)
         elif isinstance(event, RoundDone):
-            console.remark(line(self.label, self.rounds, event.record, event.totals), self.quiet)
+            number = event.record["round"]
+            place = f"{self.label}  round {number:{len(str(self.rounds))}}/{self.rounds}"
+            spent = sum(event.record["seconds"].values())
+            console.remark(f"{place}  {line(event.record, event.totals)}  {spent:.1f} s", self.quiet)
 
 
-def line(label: str, rounds: int, record: Mapping[str, Any], totals: Mapping[str, Any]) -> str:
-    """One round as a line.
+class Bars:
+    """An observer with a bar for every run."""
 
-    >>> record = {"round": 2, "accuracy": 0.5, "refused": {}, "seconds": {"training": 1.5}}
-    >>> line("fedcode", 10, record, {"megabytes": {"down": 1, "up": 2}})
-    'fedcode  round  2/10  accuracy 50.00 %  1.00 MB down, 2.00 MB up  1.5 s'
+    def __init__(self, bars: Any) -> None:
+        self.bars = bars
+        self.task: Any = None
+
+    def on(self, event: Event) -> None:
+        """Hear one event."""
+        if isinstance(event, RunStarted):
+            done = len(event.history)
+            self.task = self.bars.add_task(event.config["label"], total=event.rounds, completed=done, now="")
+        elif isinstance(event, RoundDone):
+            self.bars.update(self.task, completed=event.record["round"], now=line(event.record, event.totals))
+
+
+def line(record: Mapping[str, Any], totals: Mapping[str, Any]) -> str:
+    """What came of a round, and what left so far.
+
+    >>> record = {"round": 2, "accuracy": 0.5, "refused": {}}
+    >>> line(record, {"megabytes": {"down": 1, "up": 2}})
+    'accuracy 50.00 %  1.00 MB down, 2.00 MB up'
     """
-    accuracy = "" if record["accuracy"] is None else f"  accuracy {100 * record['accuracy']:.2f} %"
+    accuracy = "" if record["accuracy"] is None else f"accuracy {100 * record['accuracy']:.2f} %  "
     megabytes = totals["megabytes"]
     refused = sum(record["refused"].values())
-    return (
-        f"{label}  round {record['round']:{len(str(rounds))}}/{rounds}{accuracy}"
-        f"  {megabytes['down']:.2f} MB down, {megabytes['up']:.2f} MB up  {sum(record['seconds'].values()):.1f} s"
-        + (f"  {refused} replies refused" if refused else "")
+    return f"{accuracy}{megabytes['down']:.2f} MB down, {megabytes['up']:.2f} MB up" + (
+        f"  {refused} replies refused" if refused else ""
     )

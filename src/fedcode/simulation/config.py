@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from fedcode.ends import Method
-from fedcode.errors import ArgumentError
-from fedcode.methods import method
+from fedcode.errors import ArgumentError, RunError
+from fedcode.methods import method, options
 
 DATASETS = {"digits": "digits", "cifar10": "resnet20", "cifar100": "resnet20", "speechcommands": "yamnet"}
 NETWORKS = ("digits", "resnet20", "mobilenetv2", "yamnet")
@@ -18,6 +18,7 @@ PARTITIONS = ("dirichlet", "equal", "shards")
 OPTIMIZERS = ("adam", "sgd", "momentum")
 PRECISIONS = ("float32", "bf16")
 OWN = "own"  # data and models that the caller brought
+HOW = frozenset({"workers", "device", "compile", "data_dir"})  # may change while a run is under way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,7 @@ class Config:
     workers: int | None = None
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if not self.label:
             object.__setattr__(self, "label", self.method)
         if not self.network:
@@ -87,6 +89,21 @@ class Config:
         plain = self.label.replace("-", "").replace("_", "").replace(".", "")
         _check(plain.isalnum() and self.label[0] != ".", "label", "letters, digits, - _ and . alone", self.label)
         self.made()  # whatever is wrong with the method's settings is said now
+
+    def _check_kinds(self) -> None:
+        """A file of settings may hold anything."""
+        for each in dataclasses.fields(self):
+            if each.name not in ("settings", *_OPTIONAL):
+                of_kind(each.name, getattr(self, each.name), each.default)
+        for name, example in _OPTIONAL.items():
+            if getattr(self, name) is not None:
+                of_kind(name, getattr(self, name), example)
+        if not isinstance(self.settings, Mapping):
+            raise ArgumentError(f"settings is a table of the method's settings: got {self.settings!r}.")
+        known = options(self.method)
+        for name, value in self.settings.items():
+            if name in known:
+                of_kind(f"{self.method}.{name}", value, known[name])
 
     @property
     def per_round(self) -> int:
@@ -119,6 +136,40 @@ class Config:
                 guess = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(names)}."
                 raise ArgumentError(f"there is no setting {name!r}.{guess}")
         return cls(**document)
+
+
+_OPTIONAL: Mapping[str, Any] = {"data_dir": "", "workers": 1}  # None unless given; else of these kinds
+
+
+def of_kind(name: str, value: object, example: object) -> None:
+    """ArgumentError unless the value is of the example's kind; a whole number will do for any number.
+
+    >>> of_kind("fedcode.clusters", 64, 32)
+    """
+    kinds = ((bool, bool, "true or false"), (int, int, "a whole number"), (float, int | float, "a number"))
+    for of, allowed, words in (*kinds, (str, str, "a text")):
+        if isinstance(example, of):
+            if not isinstance(value, allowed) or (isinstance(value, bool) and of is not bool):
+                raise ArgumentError(f"{name} is {words}, {example!r} unless given: got {value!r}.")
+            return
+
+
+def check_unchanged(before: Mapping[str, Any], now: Config, place: object) -> None:
+    """RunError where a run that is there cannot go on with these settings, which decide what comes of it."""
+    document = {name: value for name, value in now.document().items() if name not in HOW}
+    for name, value in document.items():
+        was = before.get(name)
+        if was != value:
+            if isinstance(was, Mapping) and isinstance(value, Mapping):
+                name, was, value = next(
+                    (f"{now.method}.{part}", was.get(part), value.get(part))
+                    for part in [*value, *was]
+                    if was.get(part) != value.get(part)
+                )
+            raise RunError(
+                f"{place} holds a run with {name} = {was!r}; it cannot go on with {value!r}. "
+                "Leave that as it was, or choose another directory."
+            )
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -32,12 +32,16 @@ _FORMAT = "fedcode trace 1"
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Who holds what, the first weights, and the clients of each round; beyond `trace` the seed says them."""
+    """Who holds what, the first weights, and the clients of each round; beyond `trace` the seed says them.
+
+    brought: whether the first weights were read from a file.
+    """
 
     config: Config
     parts: Sequence[Indices]
     first: State
     trace: Sequence[Sequence[str]] = ()
+    brought: bool = False
 
     @classmethod
     def of(cls, config: Config, found: Given) -> Draw:
@@ -51,13 +55,22 @@ class Draw:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the draw as files."""
         place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            rounds = [self.participants(number) for number in range(1, self.config.rounds + 1)]
+            replace(self, trace=rounds, brought=True).keep(place)
+        except OSError as error:
+            raise DataError(f"{place} cannot be written: {error.strerror}. Choose another directory.") from error
+
+    def keep(self, place: Path) -> None:
+        """Write to a run's directory what the run goes on with: of the last two what was brought, no more."""
         partition.save(place / PARTITION, self.parts)
-        with new_file(place / INITIAL, force=True) as file:
-            write_model(file, self.first)
-        rounds = [self.participants(number) for number in range(1, self.config.rounds + 1)]
-        with new_file(place / TRACE, force=True) as file:
-            file.write(json.dumps({"format": _FORMAT, "rounds": rounds}).encode() + b"\n")
+        if self.brought:
+            with new_file(place / INITIAL, force=True) as file:
+                write_model(file, self.first)
+        if self.trace:
+            with new_file(place / TRACE, force=True) as file:
+                file.write(json.dumps({"format": _FORMAT, "rounds": self.trace}).encode() + b"\n")
 
     def read(self, folder: str | os.PathLike[str]) -> Draw:
         """The same with whatever of the three files lies in the folder in the place of what the seed drew."""
@@ -71,7 +84,7 @@ class Draw:
             found = replace(found, parts=parts)
         if (place / INITIAL).exists():
             arrays = {tensor.name: _whole(tensor) for tensor in safetensors_file.read(place / INITIAL).tensors}
-            found = replace(found, first=match(arrays, self.first.layout))
+            found = replace(found, first=match(arrays, self.first.layout), brought=True)
         if (place / TRACE).exists():
             found = replace(found, trace=_trace(place / TRACE, self.config.clients))
         return found

@@ -13,17 +13,15 @@ from fedcode.errors import MessageError, RefusedError, RunError
 from fedcode.events import ClientDone, Event, RoundDone, RoundStarted, RunDone, RunStarted
 from fedcode.joined import join, split
 from fedcode.ledger import Ledger, fedavg_sizes
-from fedcode.rundir import RunDirectory
-from fedcode.sections import decode_centers
+from fedcode.rundir import RunDirectory, read
 from fedcode.server import Server
 from fedcode.simulation import draws, evaluation
-from fedcode.simulation.config import Config
+from fedcode.simulation.config import HOW, Config, check_unchanged
 from fedcode.simulation.draw import Draw
 from fedcode.simulation.given import Given
 from fedcode.simulation.job import Job, Result, Trainer
 from fedcode.simulation.memories import Memories
-from fedcode.simulation.summary import summarise
-from fedcode.wire import Message, Section
+from fedcode.simulation.summary import summarise, surroundings
 
 CODEBOOK = 256  # centres at most in a line of the history
 PARTS = ("training", "method", "evaluation", "other")
@@ -99,7 +97,7 @@ class Rounds:
                 elif not self._accept(result, number, seconds):
                     unusable.append(result.client)
             waiting = unusable
-        centers = self._codebook(names[0])
+        centers = self._codebook()
         with _Spent(seconds, "method"):
             report = self.server.finish_round()
         record: dict[str, Any] = {
@@ -171,13 +169,10 @@ class Rounds:
                     self.ledger.evaluated(name, self.server.message_for(name, evaluate=True))
         return {"accuracy": accuracy, "loss": loss}
 
-    def _codebook(self, name: str) -> list[float] | None:
+    def _codebook(self) -> list[float] | None:
         """The centres of this round's broadcast, where it has some."""
-        message = Message.from_bytes(self.server.message_for(name))
-        if Section.CENTERS not in message.sections:
-            return None
-        centers = decode_centers(message.section(Section.CENTERS))
-        return [float(center) for center in centers] if len(centers) <= CODEBOOK else None
+        centers = self.server.centers
+        return None if centers is None or len(centers) > CODEBOOK else centers.tolist()
 
     def _mean_loss(self, losses: Mapping[str, float]) -> float | None:
         sizes = {name: len(self.draw.parts[draws.index_of(name)]) for name in losses}
@@ -213,9 +208,9 @@ class _Spent:
 
 
 def _federation(config: Config) -> bytes:
-    """The training's id: drawn from its settings, so that a run made again sends the same bytes."""
-    text = json.dumps(config.document(), sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+    """The training's id: drawn from what decides it, so that a run made again sends the same bytes."""
+    decides = {name: value for name, value in config.document().items() if name not in HOW}
+    return hashlib.blake2b(json.dumps(decides, sort_keys=True).encode(), digest_size=8).digest()
 
 
 def run_rounds(
@@ -231,26 +226,18 @@ def run_rounds(
         stack.enter_context(closing(trainer))
         if directory is not None:
             stack.enter_context(directory.opened())
-            _prepare(config, directory, draw, resume)
+            draw = _prepared(config, directory, draw, resume)
         yield from Rounds(config, found, draw, trainer, directory).events()
 
 
-def _prepare(config: Config, directory: RunDirectory, draw: Draw, resume: bool) -> None:
-    from fedcode.data import partition
-    from fedcode.rundir import PARTITION, read
-    from fedcode.simulation.summary import surroundings
-
+def _prepared(config: Config, directory: RunDirectory, draw: Draw, resume: bool) -> Draw:
+    """The draw of the run: a run that is there goes on on its own. The settings are written last: they say it began."""
     if not directory.begun:
+        with directory.writing():
+            draw.keep(directory.path)
         directory.begin(config.document() | surroundings())
-        partition.save(directory.path / PARTITION, draw.parts)
-        return
+        return draw
     if not resume:
-        raise RunError(f"{directory.path} holds a run already. Go on with it (--resume), or choose another directory.")
-    before = {name: value for name, value in read(directory.path).config.items() if name in config.document()}
-    now = {name: value for name, value in config.document().items() if value is not None}
-    for name in sorted(before | now):
-        if name not in ("workers", "device", "data_dir", "compile") and before.get(name) != now.get(name):
-            raise RunError(
-                f"{directory.path} holds a run with {name} = {before.get(name)!r}; it cannot go on with "
-                f"{now.get(name)!r}. Choose another directory."
-            )
+        raise RunError(f"{directory.path} holds a run already. Go on with it (resume), or choose another directory.")
+    check_unchanged(read(directory.path).config, config, directory.path)
+    return draw.read(directory.path)
