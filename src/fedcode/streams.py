@@ -33,7 +33,7 @@ def joined(number: int, bits: float) -> list[int]:
     """Which of `number` pages begin a page where numbers cost next to nothing: `bits` bits in all.
 
     >>> joined(5, 1e6), joined(5, 2e5), joined(5, 2e4)
-    ([0, 1, 2, 3, 4], [0, 2], [0])
+    ([0, 1, 2, 3, 4], [0, 1, 3], [0])
     """
     pages = number
     while pages > 1 and bits / pages < 8 * _ENOUGH and -(-number // -(-pages // 2)) <= _MOST_JOINED:

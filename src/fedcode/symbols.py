@@ -165,9 +165,12 @@ def _levels(paged: npt.NDArray[np.int64], bits: float) -> tuple[int, ...]:
     """pcodec's levels that are worth trying: the number of bins that it chooses from, as a power of two."""
     if paged.shape[1] > 256 and bits > 6 * int(paged.sum()):
         return (9,)  # more bring next to nothing where many symbols are frequent, and take long to choose from
+    total = paged.sum(0)
+    rarest = int(total[total > 0].min())
     alone = bits + _BIN * int((paged > 0).sum())
-    # where bins suffice for one a symbol pcodec takes them, though their table may cost more than it saves
-    return (11, 9) if alone > _binned(paged.sum(0), len(paged)) + bits / 400 else (11,)
+    # where every symbol can have a bin of its own pcodec makes it so, though the table may cost more than it saves
+    dear = rarest << 11 >= int(total.sum()) and alone > _binned(total, len(paged)) + bits / 400
+    return (11, 9) if dear else (11,)
 
 
 def _binned(total: npt.NDArray[np.int64], page_count: int) -> float:
