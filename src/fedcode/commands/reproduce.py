@@ -117,7 +117,6 @@ def reproduce(
 
 
 def _run(plans: Sequence[Plan], kept: Results, how: How, quiet: bool, as_json: bool) -> None:
-    from fedcode.experiments.count_tables import counted
     from fedcode.experiments.runner import reproduce
     from fedcode.experiments.tables import tables
 
@@ -127,7 +126,7 @@ def _run(plans: Sequence[Plan], kept: Results, how: How, quiet: bool, as_json: b
     except KeyboardInterrupt:
         console.remark("\nThe same command goes on from here.")
         raise
-    found = [table for plan in plans for table in (*counted(plan), *tables(plan, kept))]
+    found = [table for plan in plans for table in tables(plan, kept)]
     if as_json:
         console.document(_document(found, outcome))
     else:

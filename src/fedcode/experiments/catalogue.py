@@ -75,7 +75,7 @@ def _pair(printed: tuple[float, ...], counted: int | None = None, **changes: Any
     label = f"{{dataset}}, {skew}, rho={fedavg.participation}"
     accuracy, delta, *dtr = printed
     yield Row(f"{label}, FedAvg", fedavg, None, {"accuracy": accuracy})
-    values = {"accuracy": round(accuracy + delta, 2), "delta": delta, **dict(zip(DTR, dtr, strict=True))}
+    values = {"accuracy": round(accuracy + delta, 2), "delta": delta, **dict(zip(DTR, map(float, dtr), strict=True))}
     yield Row(f"{label}, FedCode", fedcode, fedavg, values, counted)
 
 

@@ -22,7 +22,7 @@ def _reductions(plan: Plan) -> Table:
     rows: list[list[Value]] = []
     for line in plan.lines():
         said, size = line.row.printed, line.counted()
-        if size is None or not any(name.startswith("dtr") for name in said):
+        if size is None:
             continue
         ours = (size.dtr_down, size.dtr_up, size.dtr_total)
         theirs = [said.get(f"dtr.{direction}") for direction in DIRECTIONS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fedcode.experiments.interval import Interval, interval
@@ -37,6 +37,12 @@ class Measured:
         if not self.records:
             return "not run"
         return len(self.records) if len(self.records) == self.wanted else f"{len(self.records)} of {self.wanted}"
+
+    @property
+    def said(self) -> Mapping[str, float]:
+        """What the paper prints of this line; nothing where the line was moved to another data set."""
+        row = self.line.row
+        return row.printed if self.line.cells[0].dataset == row.cell.dataset else {}
 
     def mean(self, figure: Callable[[Record], float | None]) -> float | None:
         """A figure's mean over the seeds; None where one of them has none."""

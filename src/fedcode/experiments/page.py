@@ -1,15 +1,29 @@
-"""docs/reproduction.md: everything that was measured, beside what the paper says."""
+"""docs/reproduction.md: everything that was measured, beside what the paper says, and what we make of it.
+
+The words stand in discussion.md beside this file, a section for each experiment under its name. They hold no
+numbers of their own: `{experiment|plan|line|column}` stands for what a table of the results says.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from fedcode.errors import DataError
 from fedcode.experiments.catalogue import EXPERIMENTS
+from fedcode.experiments.cell import DIGITS
 from fedcode.experiments.count_tables import counted
 from fedcode.experiments.plan import Plan
 from fedcode.experiments.results import Results
-from fedcode.experiments.tables import tables
+from fedcode.experiments.table import NOTHING
+from fedcode.experiments.tables import measured
 from fedcode.files import new_file
+
+DISCUSSION = Path(__file__).with_name("discussion.md")
+OPENING = "opening"
+SCALES = {"paper": "The paper's scale", "small": "The small scale", DIGITS: "The digits"}
+_NUMBER = re.compile(r"\{([^{}|]+)\|([^{}|]+)\|([^{}|]+)\|([^{}|]+)\}")
 
 
 def write_page(path: Path, results: Results) -> None:
@@ -18,12 +32,58 @@ def write_page(path: Path, results: Results) -> None:
         file.write(page(results).encode())
 
 
-def page(results: Results) -> str:
-    """The page as markdown."""
-    parts = ["# The paper's experiments, and what we measured\n"]
-    for name, experiment in EXPERIMENTS.items():
-        parts.append(f"## {name}\n\n{experiment.title}.\n")
-        parts += [f"{table.title}\n\n{table.filled().markdown()}\n" for table in counted(Plan(name))]
-        for plan in results.plans.get(name, {}).values():
-            parts += [f"### {table.title}\n\n{table.filled().markdown()}\n" for table in tables(plan, results)]
-    return "\n".join(parts)
+def page(results: Results, discussion: str | None = None) -> str:
+    """The page as markdown. discussion: the words, otherwise than in discussion.md."""
+    said = _sections(DISCUSSION.read_text(encoding="utf-8") if discussion is None else discussion)
+    parts = ["# The paper's experiments, and what we measured", said.get(OPENING, "")]
+    for name in EXPERIMENTS:
+        parts += [f"## {name}", f"{EXPERIMENTS[name].title}.", said.get(name, ""), *_tables(name, results)]
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    return _NUMBER.sub(lambda found: number(results, *found.groups()), text)
+
+
+def number(results: Results, name: str, key: str, line: str, head: str) -> str:
+    """What the first table of a plan that has this column says of this line; NOTHING where it was not run."""
+    plan = results.plans.get(name, {}).get(key)
+    if plan is None and name in EXPERIMENTS:
+        return NOTHING
+    tables = [] if plan is None else [*measured(plan, results), *counted(plan)]
+    for table in tables:
+        for texts in table.texts() if head in table.heads else []:
+            if texts[0] == line:
+                return texts[table.heads.index(head)]
+    raise DataError(f"{DISCUSSION.name} asks for {name}|{key}|{line}|{head}, which no table has.")
+
+
+def _tables(name: str, results: Results) -> Iterator[str]:
+    for table in counted(Plan(name)):
+        yield f"**{table.title}**"
+        yield table.filled().markdown()
+    plans = results.plans.get(name, {})
+    if EXPERIMENTS[name].shows == "bounds":  # nothing to train
+        return
+    missing = [title for scale, title in SCALES.items() if not any(_scale(plan) == scale for plan in plans.values())]
+    for scale in SCALES:
+        for plan in (plan for plan in plans.values() if _scale(plan) == scale):
+            for table in measured(plan, results):
+                yield f"**{table.title}**"
+                yield table.filled().markdown()
+    if missing:
+        yield f"Not run: {'; '.join(title[0].lower() + title[1:] for title in missing)}."
+
+
+def _scale(plan: Plan) -> str:
+    return DIGITS if plan.dataset == DIGITS else plan.scale
+
+
+def _sections(text: str) -> dict[str, str]:
+    """The parts of a text under its `## ` headings.
+
+    >>> _sections("## opening\\n\\nHello.\\n## frontier\\nBye.\\n")
+    {'opening': 'Hello.', 'frontier': 'Bye.'}
+    """
+    found = {}
+    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        name, _, words = part.partition("\n")
+        found[name.strip()] = words.strip()
+    return found

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fedcode.experiments.count_tables import counted
 from fedcode.experiments.figures import Measured, at
 from fedcode.experiments.plan import Plan
-from fedcode.experiments.results import Results
+from fedcode.experiments.results import Record, Results
 from fedcode.experiments.table import Column, Table, Value
 
 DIRECTIONS = ("down", "up", "total")
@@ -15,7 +16,12 @@ CODINGS = ("packed", "entropy", "context")
 
 
 def tables(plan: Plan, results: Results) -> list[Table]:
-    """Every table of a plan: those that have nothing to show are left out."""
+    """Every table of a plan: the paper's count, then what was measured."""
+    return [*counted(plan), *measured(plan, results)]
+
+
+def measured(plan: Plan, results: Results) -> list[Table]:
+    """What was measured; tables that have nothing to show are left out."""
     lines = [Measured.of(line, results) for line in plan.lines()]
     made: list[Callable[[Plan, Sequence[Measured]], Table]] = [_accuracy]
     if plan.experiment.shows == "volume":
@@ -30,7 +36,7 @@ def _accuracy(plan: Plan, lines: Sequence[Measured]) -> Table:
     rows: list[list[Value]] = []
     front = _front(lines) if plan.experiment.shows == "frontier" else []
     for one in lines:
-        best, gap, said = one.accuracy("best"), one.difference, one.line.row.printed
+        best, gap, said = one.accuracy("best"), one.difference, one.said
         paper = said.get("accuracy")
         rows.append(
             [
@@ -45,34 +51,31 @@ def _accuracy(plan: Plan, lines: Sequence[Measured]) -> Table:
                 said.get("delta"),
                 *(one.megabytes(direction) for direction in DIRECTIONS[:2]),
                 *(one.summary("dtr", direction) for direction in DIRECTIONS),
+                one.summary("paper_dtr", "total"),
                 one.summary("bits_per_parameter"),
                 "*" if one in front else None,
             ]
         )
+    same = plan.scale == "paper" and plan.rounds is None
     columns = (
         Column("setting"),
         Column("seeds"),
         Column("best %"),
         Column("final %"),
-        Column("paper %"),
+        Column("paper %" if same else "paper %, its scale"),
         Column("difference", signed=True),
         Column("to FedAvg", signed=True),
         Column("95 %"),
-        Column("paper's", signed=True),
+        Column("paper's to FedAvg" if same else "paper's to FedAvg, its scale", signed=True),
         Column("MB down", 1),
         Column("MB up", 1),
         *(Column(f"DTR {direction}", 1) for direction in DIRECTIONS),
+        Column("by the paper's count", 1),
         Column("bits", 2),
         Column("front"),
     )
     table = Table(_title(plan, "accuracy and bytes"), columns, rows, _notes(lines))
-    if plan.scale != "paper" or plan.dataset is not None or plan.rounds is not None:
-        table = table.without("paper %", "difference", "paper's")  # those belong to another setting
-    elif not any(row[4] is not None for row in rows):
-        table = table.without("paper %", "difference", "paper's")
-    if plan.experiment.shows != "frontier":
-        table = table.without("front")
-    return table if any(one.pairs[1:] for one in lines) else table.without("95 %")
+    return table if same else table.without("difference")
 
 
 def _notes(lines: Sequence[Measured]) -> list[str]:
@@ -86,14 +89,16 @@ def _notes(lines: Sequence[Measured]) -> list[str]:
     said = [f"Rounds: {', '.join(str(count) for count in rounds)}."]
     if share != {1.0}:
         said.append(f"Share of the training examples: {', '.join(f'{part:.0%}' for part in sorted(share))}.")
-    computed = sorted({_computed(record["computed"]) for record in records})
+    computed = sorted({_computed(record) for record in records})
     said.append(f"Computed: {'; '.join(computed)}.")
     return [" ".join(said)]
 
 
-def _computed(how: dict[str, object]) -> str:
-    parts = [str(how["device"]), str(how["precision"]), *(["compiled"] if how["compile"] else [])]
-    return ", ".join(parts)
+def _computed(record: Record) -> str:
+    how, machine = record["computed"], record["summary"]["machine"]
+    where = machine["gpu"] if str(how["device"]).startswith("cuda") else f"{machine['processor']}"
+    parts = [where, how["precision"], *(["compiled"] if how["compile"] else [])]
+    return ", ".join([*parts, f"torch {record['summary']['versions']['torch']}"])
 
 
 def _front(lines: Sequence[Measured]) -> list[Measured]:
