@@ -20,7 +20,7 @@ from fedcode.label_blocks import decode_blocks
 from fedcode.layout import Entry, Kind, Layout
 from fedcode.sections import decode_centers, decode_counters
 from fedcode.server import Server
-from fedcode.state import flatten
+from fedcode.state import State, flatten
 from tests.golden.make import HERE, expected_labels, folded, header, memory_about, sha, shown_layout
 
 FILES = sorted(HERE.glob("*.bin"))
@@ -90,7 +90,7 @@ def _message(what: str, raw: bytes, said: dict[str, Any]) -> dict[str, Any]:
         start = fedcode.receive(raw, data(said["memory"])).start
         return found | {"sha256": sha(start.vector, start.counters)}
     if what == "server":
-        server = _server(raw, said)
+        server = restored(raw, said)
         bases = sorted(base.hex() for base in server.bases)
         model = sha(server.model.vector, server.model.counters)
         return found | {"sha256": model, "bases": bases, "clients": sorted(server.clients)}
@@ -100,19 +100,29 @@ def _message(what: str, raw: bytes, said: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _server(raw: bytes, said: dict[str, Any]) -> Server:
-    restored: Server = fedcode.method(said["header"]["method"], **said["settings"]).restore(raw)
-    return restored
+def restored(raw: bytes, said: dict[str, Any]) -> Server:
+    server: Server = fedcode.method(said["header"]["method"], **said["settings"]).restore(raw)
+    return server
+
+
+def first_state() -> State:
+    """The model that all began with."""
+    first = Memory.from_bytes((HERE / "memory-known.bin").read_bytes()).newest
+    assert first is not None
+    return first.state
+
+
+def server_of(said: dict[str, Any]) -> Server:
+    """The server that a golden reply is for."""
+    if said["server"] is not None:
+        return restored((HERE / f"{said['server']}.bin").read_bytes(), about(said["server"]))
+    server: Server = fedcode.method(said["header"]["method"], **said["settings"]).server(first_state(), seed=5)
+    return server
 
 
 def _folded(raw: bytes, said: dict[str, Any]) -> str:
-    """The model that the reply makes of the server's, which for the first round is the one that all began with."""
-    if said["server"] is not None:
-        server = _server((HERE / f"{said['server']}.bin").read_bytes(), about(said["server"]))
-    else:
-        first = Memory.from_bytes((HERE / "memory-known.bin").read_bytes()).newest
-        assert first is not None
-        server = fedcode.method(said["header"]["method"], **said["settings"]).server(first.state, seed=5)
+    """The model that the reply makes of the server's."""
+    server = server_of(said)
     down = (HERE / f"{said['down']}.bin").read_bytes()
     given = fedcode.receive(down, data(said["memory"])).received.base
     bases = server.bases if given is None else {**server.bases, given.digest: given}
