@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from fedcode.arrays import decode_arrays
 from fedcode.client import Memory
 from fedcode.coding import decode_floats, decode_integers, decode_labels, decode_positions
 from fedcode.eightbit import decode_tensors
+from fedcode.errors import ArgumentError
 from fedcode.joined import split
 from fedcode.label_blocks import decode_blocks
 from fedcode.layout import Entry, Kind, Layout
 from fedcode.sections import decode_centers, decode_counters
 from fedcode.server import Server
 from fedcode.state import State, flatten
+from fedcode.wire import Message, Section
 from tests.golden.make import HERE, expected_labels, folded, header, memory_about, sha, shown_layout
 
 FILES = sorted(HERE.glob("*.bin"))
@@ -151,3 +154,14 @@ def test_every_form_of_the_format_has_a_file() -> None:
     forms = [0, split, ranked, split | ranked]
     assert ways >= {("labels", None), ("labels", 1), *(("labels", way | form) for way in (2, 3) for form in forms)}
     assert ways >= {("positions", way) for way in (1, 2, 3, 4)}
+
+
+def test_a_setting_that_a_checkpoint_is_too_old_to_know_has_its_default() -> None:
+    said = about("delta-server-2")
+    message = Message.from_bytes((HERE / "delta-server-2.bin").read_bytes())
+    standing = json.loads(bytes(message.section(Section.FLAGS)))
+    del standing["settings"]["labels"]
+    older = replace(message, sections={**message.sections, Section.FLAGS: json.dumps(standing).encode()}).to_bytes()
+    assert sorted(base.hex() for base in restored(older, said).bases) == said["bases"]
+    with pytest.raises(ArgumentError, match="Go on with the same settings"):
+        fedcode.method("delta", **{**said["settings"], "labels": "packed"}).restore(older)

@@ -10,6 +10,7 @@ The server believes only replies: what a client holds is what its last accepted 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -317,7 +318,7 @@ class Server:
         if message.kind != MessageKind.SERVER:
             raise MessageError(f"a server's checkpoint is expected, got a {message.kind.name.lower()} message.")
         standing = Standing.from_bytes(message.section(Section.FLAGS))
-        if message.method != method.name or standing.settings != json.loads(json.dumps(method.settings())):
+        if message.method != method.name or not _fits(standing.settings, method):
             raise ArgumentError(
                 f"the checkpoint is of {message.method} with {standing.settings}, "
                 f"this is {method.name} with {method.settings()}. Go on with the same settings."
@@ -343,6 +344,13 @@ class Server:
         server.clients = dict(standing.clients)
         server._begin()
         return server
+
+
+def _fits(settings: Mapping[str, Any], method: Method) -> bool:
+    """Whether these are the method's settings; one that the checkpoint is too old to know has its default."""
+    usual = {field.name: field.default for field in dataclasses.fields(method)}
+    ours = json.loads(json.dumps(method.settings()))
+    return {**{name: usual.get(name) for name in ours}, **settings} == ours
 
 
 def _size(sections: Mapping[int, Buffer]) -> int:
