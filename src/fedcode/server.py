@@ -349,7 +349,7 @@ class Server:
 def _fits(settings: Mapping[str, Any], method: Method) -> bool:
     """Whether these are the method's settings; one that the checkpoint is too old to know has its default."""
     usual = {field.name: field.default for field in dataclasses.fields(method)}
-    ours = json.loads(json.dumps(method.settings()))
+    ours: dict[str, Any] = json.loads(json.dumps(method.settings()))
     return {**{name: usual.get(name) for name in ours}, **settings} == ours
 
 
