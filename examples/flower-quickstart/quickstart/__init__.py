@@ -1,0 +1,1 @@
+"""Digits learned together on Flower."""

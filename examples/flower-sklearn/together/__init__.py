@@ -1,0 +1,1 @@
+"""A scikit-learn classifier learned together on Flower."""
