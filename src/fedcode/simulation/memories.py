@@ -36,7 +36,15 @@ class Memories:
     def get(self, client: str) -> bytes:
         """What this client remembers; empty where it has nothing."""
         round = self._current.get(client)
-        return b"" if round is None else self._path(client, round).read_bytes()
+        if round is None:
+            return b""
+        try:
+            return self._path(client, round).read_bytes()
+        except OSError as error:
+            raise RunError(
+                f"{self._path(client, round)} cannot be read ({error.strerror}), and the run cannot go on as it was "
+                "without it. It has to be made anew."
+            ) from error
 
     def put(self, client: str, memory: bytes, round: int) -> None:
         """What it remembers from this round on."""
