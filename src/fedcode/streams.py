@@ -16,7 +16,8 @@ from fedcode.reader import Buffer
 # of its own (some 30 bytes and more), which weighs little beside so many bytes; pcodec takes up to 2^24 numbers a page.
 PAGE = 1 << 18
 _ENOUGH = 7_000
-_MOST_JOINED = (1 << 24) // PAGE
+_MOST = 1 << 24
+_MOST_JOINED = _MOST // PAGE
 
 
 def pages(count: int) -> list[int]:
@@ -66,11 +67,20 @@ def compress(values: npt.NDArray[Any], page_sizes: Sequence[int] | None = None, 
 
 
 def decompress(data: Buffer, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Just `count` numbers of `dtype`; anything else is a MessageError."""
+    """Just `count` numbers of `dtype`; anything else is a MessageError.
+
+    pcodec reads up to the end that a stream marks by a zero and says nothing of what stands behind it. What does not
+    end in a zero is refused; other bytes too many change no number.
+    """
     from pcodec import standalone
 
+    if not len(data) or data[-1] or count > len(data) * _MOST:
+        raise MessageError(f"{len(data)} bytes cannot be a stream of {count} numbers, or are cut off.")
     # one more than there should be, so that a longer stream shows; zeros take no memory until they are written
-    values = np.zeros(count + 1, dtype)
+    try:
+        values = np.zeros(count + 1, dtype)
+    except MemoryError as error:
+        raise MessageError(f"a stream of {count} numbers is expected, which this machine has no memory for.") from error
     try:
         progress = standalone.simple_decompress_into(bytes(data), values)
     except RuntimeError as error:

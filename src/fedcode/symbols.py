@@ -100,7 +100,7 @@ def encode_symbols(survey: Survey) -> tuple[int, bytes]:
         rank = np.zeros(k, np.int64)
         rank[order] = np.arange(order.size)
         head += varint(order.size) + order.astype(f"<u{label_type(k)().itemsize}").tobytes()
-        row = look_up(rank.astype(label_type(k)), row)
+        row = look_up(rank.astype(_stream_type(0, order.size)), row)
         k, paged, total = order.size, paged[:, order], total[order]
     if _single_bin_costs(paged, survey.bits):
         form |= SPLIT
