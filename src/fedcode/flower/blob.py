@@ -79,10 +79,10 @@ def _view(name: str, array: Array) -> npt.NDArray[Any]:
         if version != (1, 0):  # names or shapes that are out of the ordinary: as Flower reads them
             return np.asarray(array.numpy())
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(head)
-    except ValueError as error:
+        if dtype.hasobject or fortran:
+            return np.asarray(array.numpy())
+    except (ValueError, EOFError) as error:
         raise MessageError(f"{name!r} cannot be read as an array: {error}") from error
-    if dtype.hasobject or fortran:
-        return np.asarray(array.numpy())
     count = int(np.prod(shape, dtype=np.int64))
     if len(array.data) - head.tell() != count * dtype.itemsize:
         raise MessageError(f"{name!r} has not as many bytes as its shape {shape} of {dtype} needs.")
