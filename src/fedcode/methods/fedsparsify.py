@@ -59,6 +59,7 @@ class FedSparsify(Averaging):
 
     name: ClassVar[str] = "fedsparsify"
     keeps_bases: ClassVar[bool] = False
+    lossless: ClassVar[frozenset[str]] = frozenset({"down"})
     asks_of_training: ClassVar[frozenset[str]] = frozenset({"mask"})
 
     mode: str = field(default="global", metadata={"choices": MODES})
@@ -74,7 +75,7 @@ class FedSparsify(Averaging):
         for name, share in (("initial", self.initial), ("final", self.final)):
             check(0 <= share < 1, f"{name} must be a share of the weights from 0 to below 1: got {share}")
         check(self.initial <= self.final, f"initial must not be above final, {self.final}: got {self.initial}")
-        check(1 <= self.start < self.until, f"start must be a round from 1 to before until, {self.until}: {self.start}")
+        check(1 <= self.start < self.until, f"start must be a round from 1 to before until, {self.until}: got {self.start}")
         check(self.every >= 1, f"every must be a number of rounds, 1 or more: got {self.every}")
 
     def sparsity(self, round: int) -> float:
