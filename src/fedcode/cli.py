@@ -124,6 +124,8 @@ def _run(arguments: Sequence[str]) -> int:
 
     try:
         code = app()(list(arguments), prog_name="fedcode", standalone_mode=False)
+        if code == INTERRUPTED:  # typer makes this of a KeyboardInterrupt
+            _say("interrupted.")
         return code if isinstance(code, int) else DONE
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()  # the help

@@ -67,6 +67,12 @@ def test_a_line_that_was_half_written_is_written_again(tmp_path: Path) -> None:
     assert same(tmp_path / "whole", place)
 
 
+def run_until_the_disk_is_full(place: Path) -> None:
+    for event in run(config("delta"), data=points(), model=Network, out=place):
+        if isinstance(event, RoundDone) and event.record["round"] == 2:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+
+
 @contextmanager
 def limits_restored() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -82,9 +88,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pyt
     place = tmp_path / "full"
     said = r"cannot be written \(File too large\). The last checkpoint there is whole"
     with limits_restored(), pytest.raises(RunError, match=said):
-        for event in run(config("delta"), data=points(), model=Network, out=place):
-            if isinstance(event, RoundDone) and event.record["round"] == 2:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+        run_until_the_disk_is_full(place)
     assert len(rundir.read(place).history) == 2
     assert not list(place.glob(".*.part"))
     finish(place)

@@ -40,6 +40,7 @@ def given(config: Config, own_data: Any = None, own_model: Any = None, loss: Los
     >>> found.dataset.examples, found.dataset.classes, len(found.dataset.test_labels)
     (8, 2, 2)
     """
+    _check_device(config.device)
     dataset = _named_data(config) if own_data is None else own_dataset(own_data)
     return Given(draws.subset(config, dataset), _maker(config, dataset, own_model), loss)
 
@@ -48,6 +49,14 @@ def first_model(config: Config, found: Given) -> nn.Module:
     """The network with its first weights, which the seed decides unless they were brought."""
     with draws.seeded("weights", config.seed):
         return found.make()
+
+
+def _check_device(name: str) -> None:
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # which of them depends on the device
+        why = str(error).split("\n")[0]
+        raise ArgumentError(f"the device {name!r} cannot be used here: {why}") from error
 
 
 def _named_data(config: Config) -> Dataset:
