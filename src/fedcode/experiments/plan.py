@@ -10,6 +10,7 @@ from typing import Any
 from fedcode.errors import ArgumentError
 from fedcode.experiments.catalogue import Experiment, Row, experiment
 from fedcode.experiments.cell import DIGITS, SCALES, Cell
+from fedcode.methods import class_of
 from fedcode.paper_count import Count, RunSize
 
 
@@ -69,6 +70,8 @@ class Plan:
             raise ArgumentError(f"the scale is one of {', '.join(SCALES)}: got {self.scale!r}.")
         if self.rounds is not None and self.rounds < 1:
             raise ArgumentError(f"a run has 1 round or more: got {self.rounds}.")
+        for method in self.methods:
+            class_of(method)  # says so where there is none
         if not self.seeds:
             object.__setattr__(self, "seeds", self.experiment.seeds)
 

@@ -96,7 +96,7 @@ class Results:
             for key, record in document["cells"].items():
                 if _current(key, record):
                     self.records.setdefault(key, record)
-        except (KeyError, TypeError, ValueError, FedcodeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, FedcodeError) as error:
             raise DataError(f"{path} is damaged: {error!r}. Restore it, or remove it and run again.") from error
         own = self.plans.setdefault(path.stem, {})
         for key, plan in plans.items():

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 from fedcode import rundir
 from fedcode.errors import ArgumentError, DataError, FedcodeError, RunError
-from fedcode.events import Event, RoundDone, RunStarted
+from fedcode.events import Event, RoundDone, RoundStarted, RunStarted
 from fedcode.experiments.cell import Cell
 from fedcode.experiments.collection import remember
 from fedcode.experiments.plan import Plan
@@ -60,7 +60,7 @@ def reproduce(plans: Sequence[Plan], results: Results, how: How, hear: Hear | No
     and looked at again when all others are done.
     """
     remember(plans, how.runs)
-    outcome, clock = Outcome(), _Clock(how.minutes)
+    outcome, clock = Outcome(), Clock(how.minutes)
     waiting = list(dict.fromkeys(cell for plan in plans for cell in plan.cells()))
     while waiting:
         before, outcome.busy = len(waiting), []
@@ -85,7 +85,7 @@ def reproduce(plans: Sequence[Plan], results: Results, how: How, hear: Hear | No
     return outcome
 
 
-def run_cell(cell: Cell, how: How, clock: _Clock, hear: Hear | None = None) -> Record | None:
+def run_cell(cell: Cell, how: How, clock: Clock, hear: Hear | None = None) -> Record | None:
     """Run a cell to its end, from wherever it was; None where the time ran out before."""
     directory = rundir.RunDirectory(how.runs / cell.key)
     if not directory.finished:
@@ -96,7 +96,7 @@ def run_cell(cell: Cell, how: How, clock: _Clock, hear: Hear | None = None) -> R
             for event in happened:
                 if hear is not None:
                     hear(cell, event)
-                if isinstance(event, RoundDone) and clock.over() and event.record["round"] < cell.rounds:
+                if isinstance(event, RoundStarted) and clock.over():  # by then the last round is kept
                     return None
     return finished(cell, how.runs)
 
@@ -179,14 +179,14 @@ def config_of(cell: Cell, how: How) -> Config:
     )
 
 
-class _Clock:
+class Clock:
     """Says when the time is over."""
 
     def __init__(self, minutes: float | None) -> None:
-        self.end = None if minutes is None else time.monotonic() + 60 * minutes
+        self.end = None if minutes is None else monotonic() + 60 * minutes
 
     def over(self) -> bool:
-        return self.end is not None and time.monotonic() >= self.end
+        return self.end is not None and monotonic() >= self.end
 
 
 def write(plans: Iterable[Plan], results: Results) -> None:

@@ -1,0 +1,163 @@
+"""Cells are run once, go on from where they were, and stand aside for other processes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedcode import rundir
+from fedcode.errors import DataError
+from fedcode.events import Event, RoundDone, RunStarted
+from fedcode.experiments import runner
+from fedcode.experiments.cell import Cell
+from fedcode.experiments.plan import Plan
+from fedcode.experiments.recoding import Recoding
+from fedcode.experiments.results import RECODED, Results
+from fedcode.experiments.runner import How, reproduce
+from tests.data.official import cifar
+from tests.experiments.conftest import SMALL, Made
+
+FEDCODE = SMALL.cells()[1]
+
+
+def fail(*_: object, **__: object) -> Any:
+    raise AssertionError("nothing was to be trained")
+
+
+def rounds(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What must not depend on how often a run was stopped."""
+    return [{name: line[name] for name in ("round", "accuracy", "loss", "bytes", "messages")} for line in history]
+
+
+def test_every_cell_is_recorded_with_what_it_was_run_on(made: Made) -> None:
+    assert [cell.key for cell in made.outcome.done] == [cell.key for cell in SMALL.cells()]
+    assert not (made.outcome.failed or made.outcome.busy or made.outcome.stopped)
+    document = json.loads((made.folder / "codebook-silence.json").read_text())
+    assert list(document["cells"]) == sorted(cell.key for cell in SMALL.cells())
+    for record in document["cells"].values():
+        assert (record["cell"]["scale"], record["cell"]["seed"]) == ("digits", 0)
+        assert record["computed"] == {"device": "cpu", "workers": 1, "precision": "float32", "compile": False}
+        assert {"machine", "versions", "accuracy", "bytes"} <= set(record["summary"])
+        assert [line["round"] for line in record["history"]] == [1, 2]
+
+
+def test_what_was_run_is_not_run_again(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "events", fail)
+    by_record = reproduce([SMALL], made.results, How(runs=tmp_path))
+    by_directory = reproduce([SMALL], Results(tmp_path / "results"), How(runs=made.runs))
+    assert len(by_record.done) == len(by_directory.done) == 3
+    assert Results(tmp_path / "results").records == made.results.records
+
+
+def test_time_that_is_over_stops_between_rounds_and_the_next_call_goes_on(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan("codebook-silence", dataset="digits", rounds=2, seeds=(0,), methods=("fedcode",))
+    over = False
+    monkeypatch.setattr(runner, "monotonic", lambda: 1e9 if over else 0.0)
+
+    def hear(cell: Cell, event: Event) -> None:
+        nonlocal over
+        over |= cell == FEDCODE and isinstance(event, RoundDone)
+
+    results = Results(tmp_path / "results")
+    first = reproduce([plan], results, How(runs=tmp_path, workers=1, minutes=5), hear)
+    assert first.stopped
+    assert [cell.method for cell in first.done] == ["fedavg"]
+    kept = rundir.read(tmp_path / FEDCODE.key)
+    assert (len(kept.history), kept.summary) == (1, None)
+
+    over = False
+    heard: list[Event] = []
+    second = reproduce([plan], results, How(runs=tmp_path, workers=1), lambda _, event: heard.append(event))
+    assert len(second.done) == 3
+    assert [len(event.history) for event in heard if isinstance(event, RunStarted)] == [1, 0]
+    own, whole = results.records[FEDCODE.key], made.results.records[FEDCODE.key]
+    assert rounds(own["history"]) == rounds(whole["history"])
+    assert own["recoded"] == whole["recoded"]
+
+
+def test_no_time_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "events", fail)
+    outcome = reproduce([SMALL], Results(tmp_path / "results"), How(runs=tmp_path, minutes=0))
+    assert (outcome.stopped, outcome.done) == (True, [])
+
+
+def test_a_run_that_was_killed_between_its_round_and_its_line_counts_it_once(made: Made, tmp_path: Path) -> None:
+    """The lines about codings may be ahead of the checkpoint that the run goes on from; they are cut off."""
+    watched = Recoding(fail, tmp_path)  # type: ignore[arg-type]
+    lines = (made.runs / FEDCODE.key / RECODED).read_text()
+    (tmp_path / RECODED).write_text(lines)
+    watched.rewind(1)
+    assert (tmp_path / RECODED).read_text() == lines.splitlines(keepends=True)[0]
+
+
+def test_a_cell_that_another_process_runs_is_passed_over(made: Made, tmp_path: Path) -> None:
+    results, how = Results(tmp_path / "results"), How(runs=tmp_path, workers=1)
+    held = SMALL.cells()[0]
+    for other in SMALL.cells()[1:]:  # done before, so that only the held one is left
+        results.add(other.key, made.results.records[other.key])
+    with rundir.RunDirectory(tmp_path / held.key).opened():
+        outcome = reproduce([SMALL], results, how)
+    assert outcome.busy == [held]
+    assert outcome.done == SMALL.cells()[1:]
+    assert not outcome.failed
+
+
+def test_a_cell_that_was_held_is_run_once_the_others_are_done(made: Made, tmp_path: Path) -> None:
+    results = Results(tmp_path / "results")
+    held, *others = SMALL.cells()
+    directory = rundir.RunDirectory(tmp_path / held.key)
+    results.add(others[0].key, made.results.records[others[0].key])
+    lock = directory.opened()
+    lock.__enter__()
+
+    def hear(cell: Cell, event: Event) -> None:
+        if cell == others[1] and isinstance(event, RunStarted):
+            lock.__exit__(None, None, None)  # the other process died
+
+    outcome = reproduce([SMALL], results, How(runs=tmp_path, workers=1), hear)
+    assert (outcome.busy, len(outcome.done)) == ([], 3)
+    assert results.records[held.key]["summary"]["accuracy"] == made.results.records[held.key]["summary"]["accuracy"]
+
+
+def test_data_that_is_not_here_leaves_its_cells_empty_and_the_others_run(tmp_path: Path) -> None:
+    cifar(tmp_path / "data", count=60)
+    plan = Plan("table-resnet20", scale="paper", rounds=1, methods=("fedavg",))
+    few = [cell for cell in plan.cells() if cell.beta == 10 and cell.participation == 0.1]
+    how = How(runs=tmp_path / "runs", data_dir=str(tmp_path / "data"), workers=1)
+    found = {}
+    for cell in few:
+        try:
+            found[cell.dataset] = runner.run_cell(cell, how, runner.Clock(None))
+        except DataError as error:
+            found[cell.dataset] = str(error)
+    assert found["cifar10"]["summary"]["parameters"] == 269_722
+    assert "fedcode data get cifar100" in found["cifar100"]
+
+
+def test_what_cannot_be_run_is_named_with_the_reason(tmp_path: Path) -> None:
+    plan = Plan("table-yamnet", rounds=1)
+    (tmp_path / "data").mkdir()
+    outcome = reproduce([plan], Results(tmp_path / "results"), How(runs=tmp_path, data_dir=str(tmp_path / "data")))
+    assert len(outcome.failed) == 4
+    assert all("Speech Commands" in str(error) for error in outcome.failed.values())
+    table = json.loads((tmp_path / "results" / "table-yamnet.json").read_text())["tables"]["small, 1 rounds"][-1]
+    assert [row[1] for row in table["rows"]] == ["not run"] * 4
+
+
+def test_a_stopped_run_goes_on_in_the_precision_it_began_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = SMALL.cells()[0]
+    ticks = itertools.count()
+    monkeypatch.setattr(runner, "monotonic", lambda: 60.0 * next(ticks))
+    results = Results(tmp_path / "results")
+    plan = Plan("codebook-silence", dataset="digits", rounds=2, seeds=(0,), methods=("fedavg",))
+    reproduce([plan], results, How(runs=tmp_path, workers=1, minutes=2.5, precision="bf16"))
+    assert len(rundir.read(tmp_path / cell.key).history) == 1
+    record = runner.run_cell(cell, How(runs=tmp_path, workers=1, precision="float32"), runner.Clock(None))
+    assert record is not None
+    assert record["computed"]["precision"] == "bf16"
