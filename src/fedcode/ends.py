@@ -148,6 +148,8 @@ class Method:
     name: ClassVar[str]
     # whether later messages are coded against what clients hold: then clients keep bases in their memory
     keeps_bases: ClassVar[bool] = True
+    # the directions, out of "down" and "up", in which what arrives is what was sent, bit for bit
+    lossless: ClassVar[frozenset[str]] = frozenset()
     # what a trainer must honour or refuse: names out of "proximal", "mask"
     asks_of_training: ClassVar[frozenset[str]] = frozenset()
 

@@ -37,6 +37,7 @@ class FedAvg(Averaging):
 
     name: ClassVar[str] = "fedavg"
     keeps_bases: ClassVar[bool] = False
+    lossless: ClassVar[frozenset[str]] = frozenset({"down", "up"})
 
     def broadcast(self, turn: Turn) -> Broadcast:
         return Broadcast(Base.of(turn.model))

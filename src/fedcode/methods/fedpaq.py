@@ -50,6 +50,7 @@ class FedPAQ(Averaging):
 
     name: ClassVar[str] = "fedpaq"
     keeps_bases: ClassVar[bool] = False
+    lossless: ClassVar[frozenset[str]] = frozenset({"down"})
 
     levels: int = 7
     bucket: int = 512

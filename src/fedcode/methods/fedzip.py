@@ -54,6 +54,7 @@ class FedZip(Averaging):
 
     name: ClassVar[str] = "fedzip"
     keeps_bases: ClassVar[bool] = False
+    lossless: ClassVar[frozenset[str]] = frozenset({"down"})
 
     clusters: int = 15
     keep: float = 0.18
