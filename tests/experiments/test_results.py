@@ -66,7 +66,7 @@ def test_processes_that_write_at_once_lose_nothing(made: Made, tmp_path: Path) -
     assert Results(tmp_path).records == every
 
 
-def test_plans_merge_by_their_key(made: Made, tmp_path: Path) -> None:
+def test_plans_merge_by_their_key(tmp_path: Path) -> None:
     results = Results(tmp_path)
     results.write(Plan("small-iid", seeds=(0,)), tables)
     results.write(Plan("small-iid", seeds=(1,)), tables)

@@ -35,7 +35,7 @@ def rounds(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_every_cell_is_recorded_with_what_it_was_run_on(made: Made) -> None:
     assert [cell.key for cell in made.outcome.done] == [cell.key for cell in SMALL.cells()]
-    assert not (made.outcome.failed or made.outcome.busy or made.outcome.stopped)
+    assert (made.outcome.failed, made.outcome.busy, made.outcome.stopped) == ({}, [], False)
     document = json.loads((made.folder / "codebook-silence.json").read_text())
     assert list(document["cells"]) == sorted(cell.key for cell in SMALL.cells())
     for record in document["cells"].values():
@@ -130,7 +130,7 @@ def test_data_that_is_not_here_leaves_its_cells_empty_and_the_others_run(tmp_pat
     plan = Plan("table-resnet20", scale="paper", rounds=1, methods=("fedavg",))
     few = [cell for cell in plan.cells() if cell.beta == 10 and cell.participation == 0.1]
     how = How(runs=tmp_path / "runs", data_dir=str(tmp_path / "data"), workers=1)
-    found = {}
+    found: dict[str, Any] = {}
     for cell in few:
         try:
             found[cell.dataset] = runner.run_cell(cell, how, runner.Clock(None))

@@ -154,7 +154,7 @@ def test_what_it_was_computed_on_is_said_and_nothing_is_mixed() -> None:
     plan = Plan("figure-bitrate", dataset="digits")
     results = Results(Path("nowhere"))
     for cell in plan.cells():
-        on_gpu = {"device": "cuda", "precision": "bf16"} if cell.method == "delta" else {}
+        on_gpu: dict[str, Any] = {"device": "cuda", "precision": "bf16"} if cell.method == "delta" else {}
         results.add(cell.key, record(cell, 0.9, 4.0, **on_gpu))
     note = measured(plan, results)[0].notes[0]
     assert "a GPU, bf16, torch 2; a processor, float32, torch 2" in note
