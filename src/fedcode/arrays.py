@@ -15,6 +15,8 @@ from fedcode.reader import Buffer, Reader, text, varint
 # the place in this list is the dtype's code: append only
 _DTYPES = ("float32", "float64", "int64", "int32", "uint8", "uint16", "uint32", "bool", "float16", "int8", "int16")
 
+_MOST = 1 << 40  # values
+
 
 def encode_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """Name, dtype, shape and values of each array.
@@ -41,6 +43,8 @@ def decode_arrays(data: Buffer) -> dict[str, npt.NDArray[Any]]:
             raise MessageError(f"the kept array {name!r} has a dtype that does not exist, or comes twice.")
         dtype = np.dtype(_DTYPES[code])
         shape = tuple(reader.varint(1 << 40) for _ in range(reader.varint(8)))
+        if math.prod(length or 1 for length in shape) > _MOST:  # a length of zero must not hide the others
+            raise MessageError(f"the kept array {name!r} has the shape {shape}, which no array can have.")
         body = reader.take(math.prod(shape) * dtype.itemsize)
         found[name] = np.frombuffer(body, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
     reader.end()
