@@ -7,9 +7,10 @@ down   every weight and statistic as float32
 up     the same after local training
 then   w <- sum_k (n_k / n) w_k; counters by their maximum
 
-Faithful: the algorithm. Adapted: statistics of normalisation layers are averaged with the weights, as is usual; the
-server may take the mean change as a gradient (`server`, off).
-Kept: by the server nothing but the model (and its optimiser's state); by a client nothing.
+Hyperparameters: none but those of the server's optimiser (`server`, off), which takes the mean change as a gradient.
+Faithful: the algorithm. Adapted: statistics of normalisation layers are averaged with the weights, as is usual.
+Kept: by the server nothing but the model (and its optimiser's state); by a client nothing, so one that was away costs
+what all others do.
 """
 
 from __future__ import annotations

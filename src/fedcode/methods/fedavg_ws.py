@@ -11,7 +11,8 @@ then   the mean of the decoded weights
 Hyperparameters: clusters K = 64 (the paper's for ResNet-20).
 Faithful: the above. Adapted: labels are sent given what the other end holds unless `labels` says otherwise (the
 weights that arrive are the same); statistics travel exactly, or at 8 bits with `statistics="8bit"`.
-Kept: by the server the bases that clients may hold; by a client two bases, a byte a weight each.
+Kept: by the server the bases that clients may hold; by a client two bases, a byte a weight each. A client that was
+away costs labels given an older base, or given nothing.
 """
 
 from __future__ import annotations

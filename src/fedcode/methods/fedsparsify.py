@@ -14,8 +14,8 @@ then   w <- sum_k (n_k / n) w_k; global: all but the largest are pruned. local: 
 is the share of the trained weights that is pruned after round t, by one magnitude for the whole model; between
 pruning rounds, the multiples of `every`, it is held. What is pruned stays pruned.
 
-Hyperparameters, from the authors' code: initial s_i = 0, final s_f = 0.95, start t0 = 1, every 1 round, until T = 200,
-their number of rounds: set it to that of a run. The exponent is 3.
+Hyperparameters: mode, global or local, both the paper's. From the authors' code: initial s_i = 0, final s_f = 0.95,
+start t0 = 1, every 1 round, until T = 200, their number of rounds: set it to that of a run. The exponent is 3.
 Faithful: the above; a client that has pruned a weight adds zero to its mean.
 Adapted: where half of an odd number of clients is no whole number, it is rounded up (the authors' code rounds down,
 which keeps everything where one client takes part); a reply names positions among those of the mask only, and none
@@ -75,7 +75,10 @@ class FedSparsify(Averaging):
         for name, share in (("initial", self.initial), ("final", self.final)):
             check(0 <= share < 1, f"{name} must be a share of the weights from 0 to below 1: got {share}")
         check(self.initial <= self.final, f"initial must not be above final, {self.final}: got {self.initial}")
-        check(1 <= self.start < self.until, f"start must be a round from 1 to before until, {self.until}: got {self.start}")
+        check(
+            1 <= self.start < self.until,
+            f"start must be a round from 1 to before until, {self.until}: got {self.start}",
+        )
         check(self.every >= 1, f"every must be a number of rounds, 1 or more: got {self.every}")
 
     def sparsity(self, round: int) -> float:
