@@ -108,6 +108,12 @@ class Task:
     start: the state to train from (`.load_into(module)`, `.arrays()`, `.tensors()`). asks: what local training must
     honour, as plain numbers (proximal: mu of the pull towards the start). mask: which of the vector's values may be
     other than zero, or None. evaluate: only to be evaluated; there is no reply.
+
+    >>> import fedcode
+    >>> server = fedcode.method("fedprox", mu=0.1).server({"w": np.ones(2, np.float32)})
+    >>> task = fedcode.receive(server.message_for("client-0"))
+    >>> task.method, task.round, task.start.arrays()["w"], task.asks, task.evaluate
+    ('fedprox', 1, array([1., 1.], dtype=float32), {'proximal': 0.1}, False)
     """
 
     start: State
@@ -164,6 +170,14 @@ def reply(task: Task, trained: Any, *, examples: int, client: str) -> tuple[byte
     trained: the state after training, in any form that `fedcode.flatten` takes. examples: how many it was trained
     on. client: this client's name, from which and the message's seed all randomness comes. A mask that training did
     not obey is applied again.
+
+    >>> import fedcode
+    >>> server = fedcode.method("fedavg").server({"w": np.zeros(2, np.float32)})
+    >>> task = fedcode.receive(server.message_for("client-0"))
+    >>> trained = {name: value + 1 for name, value in task.start.arrays().items()}
+    >>> reply, memory = fedcode.reply(task, trained, examples=4956, client="client-0")
+    >>> server.accept("client-0", reply)
+    True
     """
     from fedcode.methods import client_of
 

@@ -34,6 +34,15 @@ from fedcode.state import Counters, State
 from fedcode.wire import NOTHING, Message, Section
 
 Kept = dict[str, npt.NDArray[Any]]
+
+# the types of settings and how they are called; and the one setting that is called otherwise than its field
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "str": ((str,), "a word"),
+}
+_SHOWN = {"server_optimizer": "server"}
 Mask = npt.NDArray[np.bool_]
 
 
@@ -143,7 +152,13 @@ class Sums:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """The settings and functions of one method; the registry is `fedcode.methods`."""
+    """The settings and functions of one method; the registry is `fedcode.methods`.
+
+    >>> import fedcode
+    >>> method = fedcode.method("fedcode", clusters=16)
+    >>> isinstance(method, fedcode.Method), method.name, method.clusters, method.replaced(clusters=8).clusters
+    (True, 'fedcode', 16, 8)
+    """
 
     name: ClassVar[str]
     # whether later messages are coded against what clients hold: then clients keep bases in their memory
@@ -162,7 +177,23 @@ class Method:
         return False
 
     def __post_init__(self) -> None:
-        """Check the settings; every class that has some calls its parent's too."""
+        """Check the settings, here that each is of its type; every class that has some calls its parent's too.
+
+        >>> import fedcode
+        >>> fedcode.method("fedcode", clusters="64")
+        Traceback (most recent call last):
+        fedcode.errors.ArgumentError: clusters must be a whole number: got '64'.
+        """
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, np.generic):
+                value = value.item()
+                object.__setattr__(self, each.name, value)
+            kind = each.type if isinstance(each.type, str) else each.type.__name__
+            if kind in _KINDS:
+                types, called = _KINDS[kind]
+                fits = isinstance(value, types) and isinstance(value, bool) == (kind == "bool")
+                check(fits, f"{_SHOWN.get(each.name, each.name)} must be {called}: got {value!r}")
 
     def settings(self) -> dict[str, Any]:
         """The settings by name.
@@ -172,8 +203,7 @@ class Method:
         'none'
         """
         # the server's optimiser is called `server` there: as a field it would hide the function of that name
-        names = {"server_optimizer": "server"}
-        return {names.get(name, name): value for name, value in dataclasses.asdict(self).items()}
+        return {_SHOWN.get(name, name): value for name, value in dataclasses.asdict(self).items()}
 
     def server(self, state: Any, seed: int = 0, **options: Any) -> Any:
         """The server's end for this model: a `fedcode.Server`."""

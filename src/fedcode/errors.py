@@ -22,7 +22,15 @@ from types import ModuleType
 
 
 class FedcodeError(Exception):
-    """Root of all errors of fedcode."""
+    """Root of all errors of fedcode.
+
+    >>> import fedcode
+    >>> try:
+    ...     fedcode.decode(b"no message")
+    ... except fedcode.FedcodeError as error:
+    ...     print(error)
+    10 bytes are too few for a message of fedcode.
+    """
 
 
 class ArgumentError(FedcodeError, ValueError):
@@ -30,7 +38,15 @@ class ArgumentError(FedcodeError, ValueError):
 
 
 class NonFiniteError(ArgumentError):
-    """NaN or infinity where finite numbers are needed."""
+    """NaN or infinity where finite numbers are needed.
+
+    >>> import numpy as np, fedcode
+    >>> try:
+    ...     fedcode.encode({"bias": np.array([1.0, np.nan])})
+    ... except fedcode.NonFiniteError as error:
+    ...     print(error)
+    1 of the model's 2 values are NaN or infinite, the first in 'bias'. Lower the learning rate, or look at the data.
+    """
 
 
 class MessageError(FedcodeError, ValueError):
@@ -46,7 +62,18 @@ class RefusedError(FedcodeError):
 
 
 class CannotUse(FedcodeError):
-    """A message that this client cannot use; send `.reply` back and the server repairs it."""
+    """A message that this client cannot use; send `.reply` back and the server repairs it.
+
+    >>> import numpy as np, fedcode
+    >>> server = fedcode.method("fedavg_ws").server({"w": np.ones((3, 4), np.float32)}, known=True)
+    >>> try:
+    ...     fedcode.receive(server.message_for("client-0"))  # which lost the memory that the server counts on
+    ... except fedcode.CannotUse as error:
+    ...     server.accept("client-0", error.reply)
+    False
+    >>> fedcode.receive(server.message_for("client-0")).start.vector.size
+    12
+    """
 
     def __init__(self, message: str, reply: bytes) -> None:
         super().__init__(message)

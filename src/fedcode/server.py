@@ -42,7 +42,11 @@ MAX_EXAMPLES = 10**9  # no client has more: a weight above it is a mistake or an
 
 @dataclass
 class RoundReport:
-    """What came of a round. `refused` counts by the name of the error."""
+    """What came of a round. `refused` counts by the name of the error.
+
+    >>> RoundReport(3, replies=0, examples=0, refused={"MessageError": 2}).empty
+    True
+    """
 
     number: int
     replies: int
