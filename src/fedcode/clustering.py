@@ -88,7 +88,6 @@ def nearest(values: Any, centers: Any) -> Labels:
     array([0, 0, 1], dtype=uint8)
     """
     row, checked = row_of(values), _check_centers(centers)
-    row.extremes()
     return Rule.nearest(checked).labels(row)
 
 
@@ -99,7 +98,6 @@ def snap(values: Any, centers: Any) -> Any:
     array([0., 1.])
     """
     row, checked = row_of(values), _check_centers(centers)
-    row.extremes()
     thresholds = Rule.nearest(checked).thresholds
     if not is_tensor(values):
         array = np.asarray(values)
@@ -135,6 +133,8 @@ def _centers(row: Row, k: int, start: Centers | None) -> Centers:
         if bins.blur <= 0.02 * (error + bins.blur):
             return np.unique((centers + bins.origin).astype(np.float32))
     bins = ordered(row)
+    if bins.size <= k:
+        return bins.tops(np.arange(bins.size))  # the values themselves, which sums might have rounded
     centers, _ = partition(bins, k, _from_origin(start, bins.origin))
     return np.unique((centers + bins.origin).astype(np.float32))
 

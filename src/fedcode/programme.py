@@ -26,6 +26,7 @@ Cuts = npt.NDArray[np.int64]
 NEAR = 32  # edges either side of a coarse cut that the second programme may choose
 COARSE = 1024  # runs of the coarse grid, or 8 k
 OUTRIGHT = 256  # bins
+TURNS = 4  # while a cut goes as far as it may
 
 
 def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles, float]:
@@ -48,19 +49,24 @@ def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles
         return _centers(count, total, square, cuts)
     grid, price = _grid(bins, means, k)
     if bins.size <= FEW:
-        edges: Cuts = np.arange(bins.size + 1)
+        cuts, _ = _shortest(count, total, square, k, price)
+        return _centers(count, total, square, cuts)
+    if start is None or start.size != k:
+        cuts, price = _shortest(count[grid], total[grid], square[grid], k, price)
+        near = grid[cuts]
     else:
-        coarse = grid.size / bins.size
-        if start is None:
-            cuts, price = _shortest(count[grid], total[grid], square[grid], k, price)
-            near = grid[cuts]
-        else:
-            near = np.searchsorted(means, (start[:-1] + start[1:]) / 2)
-        reach = int(min(NEAR, max(4, 2 / coarse)))
-        edges = (near[:, None] + np.arange(-reach, reach + 1)).reshape(-1)
-        edges = np.unique(np.concatenate([grid, edges.clip(0, bins.size)]))
-    cuts, _ = _shortest(count[edges], total[edges], square[edges], k, price)
-    return _centers(count, total, square, edges[cuts])
+        near = np.concatenate([[0], np.searchsorted(means, (start[:-1] + start[1:]) / 2), [bins.size]])
+    reach = int(min(NEAR, max(4, 2 * bins.size / grid.size)))
+    for _ in range(TURNS):
+        allowed = np.zeros(bins.size + 1, np.bool_)
+        allowed[grid] = True
+        allowed[(near[:, None] + np.arange(-reach, reach + 1)).clip(0, bins.size)] = True
+        edges = np.flatnonzero(allowed)
+        cuts, price = _shortest(count[edges], total[edges], square[edges], k, price)
+        last, near = near, edges[cuts]
+        if np.abs(near - last).max() < reach:
+            break
+    return _centers(count, total, square, near)
 
 
 def _centers(count: Doubles, total: Doubles, square: Doubles, cuts: Cuts) -> tuple[Doubles, float]:
@@ -135,7 +141,8 @@ def _shortest(count: Doubles, total: Doubles, square: Doubles, k: int, price: fl
     queue, begin = np.empty(size + 1, np.int64), np.empty(size + 1, np.int64)
     for turn in range(200):
         _sweep(count, total, square, price, best, last, queue, begin)
-        cuts = _back(last)
+        way = np.empty(size + 1, np.int64)
+        cuts = way[_back(last, way) :]
         runs = cuts.size - 1
         if runs == k:
             return cuts, price
@@ -173,11 +180,23 @@ def _spliced(few: Cuts, many: Cuts, k: int) -> Cuts:
     return np.concatenate([few[: at + 1], many[at + ahead + 1 :]])
 
 
-def _back(last: npt.NDArray[np.int64]) -> Cuts:
-    cuts = [last.size - 1]
-    while cuts[-1]:
-        cuts.append(int(last[cuts[-1]]))
-    return np.array(cuts[::-1], np.int64)
+def _plain_back(last: Any, cuts: Any) -> int:
+    found = [0] * len(cuts)
+    first: int = _back.function(last.tolist(), found)
+    cuts[:] = found
+    return first
+
+
+@kernel(plain=_plain_back)
+def _back(last: Any, cuts: Any) -> int:
+    """The edges on the way to the last one, at the end of `cuts`; where there they begin."""
+    at = edge = len(last) - 1
+    cuts[at] = edge
+    while edge:
+        edge = last[edge]
+        at -= 1
+        cuts[at] = edge
+    return at
 
 
 def _plain_sweep(

@@ -59,7 +59,8 @@ class Scale(NamedTuple):
         return _numbered(low)
 
 
-_GREATEST = int(np.finfo(np.float32).max.view(np.int32))
+_INFINITE = int(np.float32(np.inf).view(np.int32))
+_GREATEST = _INFINITE - 1
 
 
 def _numbered(numbers: npt.NDArray[np.int64]) -> Floats:
@@ -103,8 +104,12 @@ def below(middles: npt.NDArray[np.float64]) -> Floats:
 
 
 def look_up(row: Row, thresholds: Floats, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """For each value the entry of `table` that its label names; `table` has one entry more than thresholds."""
+    """For each value the entry of `table` that its label names; `table` has one entry more than thresholds.
+
+    A NonFiniteError if a value is NaN or infinite.
+    """
     if row.size <= FEW:
+        row.extremes()
         found: npt.NDArray[Any] = table[np.searchsorted(thresholds, row.read(0, row.size))]
         return found.reshape(row.shape)
     out = np.empty(row.size, table.dtype)
@@ -115,7 +120,8 @@ def look_up(row: Row, thresholds: Floats, table: npt.NDArray[Any]) -> npt.NDArra
     def work(start: int, stop: int) -> None:
         for place, block in row.blocks(start, stop):
             into = out[place : place + block.size]
-            _look_up(block, scale, low, first, single, ends, table, into)
+            if _look_up(block, scale, low, first, single, ends, table, into) >= _INFINITE:
+                row.extremes()  # which says how many there are, and where
 
     row.over(work)
     return out.reshape(row.shape)
@@ -150,25 +156,29 @@ def _cells(thresholds: Floats) -> tuple[Scale, int, npt.NDArray[np.uint16]]:
 
 def _plain_look_up(
     values: Any, scale: Scale, low: int, first: Any, single: bool, ends: Any, table: Any, out: Any
-) -> None:
+) -> int:
     del scale, low, first, single
     out[:] = table[np.searchsorted(ends[:-1], values)]
+    return int(np.abs(values).view(np.int32).max())
 
 
 @kernel(plain=_plain_look_up)
-def _look_up(values: Any, scale: Scale, low: int, first: Any, single: bool, ends: Any, table: Any, out: Any) -> None:
+def _look_up(values: Any, scale: Scale, low: int, first: Any, single: bool, ends: Any, table: Any, out: Any) -> int:
+    """Fills `out`. The bits of the greatest distance come back: of NaN or infinity they are no finite number's."""
     difference = np.empty(BUFFER, np.float32)
     distance = np.empty(BUFFER, np.float32)
     sign, bits = difference.view(np.int32), distance.view(np.int32)
     cells = np.empty(BUFFER, np.uint32)
     origin, knee, base, shift = scale.origin, scale.knee, np.int32(scale.base), np.int32(scale.shift)
     lowest, top = np.int32(low), np.int32(first.size - 1)
+    greatest = np.int32(0)
     for start in range(0, values.size, BUFFER):
         part, into = values[start : start + BUFFER], out[start : start + BUFFER]
         for i in range(part.size):
             difference[i] = part[i] - origin
             distance[i] = abs(difference[i]) + knee
         for i in range(part.size):
+            greatest = max(greatest, bits[i])
             cell = (((bits[i] - base) >> shift) ^ (sign[i] >> np.int32(31))) - lowest
             cells[i] = np.uint32(min(max(cell, np.int32(0)), top))
         if single:
@@ -181,3 +191,4 @@ def _look_up(values: Any, scale: Scale, low: int, first: Any, single: bool, ends
                 while part[i] > ends[label]:
                     label += np.uint32(1)
                 into[i] = table[label]
+    return int(greatest)
