@@ -34,11 +34,12 @@ class Averaging(Method):
     server_momentum: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check(
             self.server_optimizer in OPTIMISERS,
             f"server must be one of {', '.join(OPTIMISERS)}: got {self.server_optimizer!r}",
         )
-        check(self.server_lr > 0, f"server_lr must be above 0: got {self.server_lr}")
+        check(0 < self.server_lr < float("inf"), f"server_lr must be above 0: got {self.server_lr}")
         check(0 <= self.server_momentum < 1, f"server_momentum must be from 0 to below 1: got {self.server_momentum}")
 
     def moved(self, turn: Turn, mean: npt.NDArray[np.float64]) -> State:
