@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fedcode
-from fedcode.errors import MissingExtraError, require
+from fedcode.errors import MissingExtraError, extra, require
 
 PACKAGE = Path(fedcode.__file__).parent
 
@@ -30,6 +31,17 @@ def test_importing_fedcode_brings_in_nothing_heavy() -> None:
     heavy = sorted(HEAVY | LAZY | {"numpy"})
     code = f"import sys, fedcode; print(sorted(set({heavy}) & set(sys.modules)))"
     assert run(code).stdout == "[]\n"
+
+
+def test_importing_fedcode_brings_in_nothing_but_itself() -> None:
+    """So it costs nothing beside what numpy costs; no clock is needed to see it."""
+    code = "import sys, numpy; before = set(sys.modules); import fedcode; print(sorted(set(sys.modules) - before))"
+    assert run(code).stdout in ("['__future__', 'fedcode']\n", "['fedcode']\n")
+
+
+def test_what_the_core_needs_is_loaded_when_it_is_used() -> None:
+    code = "import sys, numpy, fedcode; fedcode.Codebook; fedcode.encode; fedcode.receive; fedcode.Server"
+    assert run(f"{code}; print(sorted(set({sorted(LAZY)}) & set(sys.modules)))").stdout == "[]\n"
 
 
 def test_the_core_works_without_torch() -> None:
@@ -73,6 +85,32 @@ def test_a_missing_extra_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "typer", None)  # what makes an import fail
     with pytest.raises(MissingExtraError, match=r"pip install 'fedcode\[cli\]'"):
         require("typer", "cli")
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "extra"),
+    [
+        ("torch", "fedcode.simulate('fedavg', rounds=1)", "train"),
+        ("torch", "import fedcode.models", "train"),
+        ("torch", "import fedcode.data", "train"),
+        ("torch", "import fedcode.simulation", "train"),
+        ("torch", "fedcode.decode(fedcode.encode({}), tensors=True)", "train"),
+        ("sklearn", "from fedcode import data; data.digits()", "train"),
+        ("flwr", "import fedcode.flower", "flower"),
+        ("typer", "from fedcode.errors import require; require('typer', 'cli')", "cli"),
+    ],
+)
+def test_what_needs_an_extra_names_the_pip_command(module: str, code: str, extra: str) -> None:
+    got = run(f"import sys; sys.modules['{module}'] = None; import fedcode; {code}")
+    said = got.stderr.splitlines()[-1]
+    assert said.startswith("fedcode.errors.MissingExtraError: ")
+    assert said.endswith(f"Run: pip install 'fedcode[{extra}]'")
+
+
+def test_a_mistake_of_ours_is_no_missing_extra() -> None:
+    with pytest.raises(ModuleNotFoundError) as caught, extra("train"):
+        importlib.import_module("fedcode.nowhere")
+    assert not isinstance(caught.value, MissingExtraError)
 
 
 def test_the_command_without_typer_is_one_sentence() -> None:

@@ -18,6 +18,8 @@ Each message says what went wrong, what was expected, what was found, and what t
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 
@@ -99,6 +101,22 @@ class MissingExtraError(FedcodeError, ImportError):
     """An optional dependency that is not installed."""
 
 
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Around imports of what an extra brings: where something is missing, the error names the extra.
+
+    >>> with extra("cli"):
+    ...     import json
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "fedcode"):
+            raise
+        raise MissingExtraError(_missing(missing, name)) from error
+
+
 def require(module: str, extra: str) -> ModuleType:
     """Import an optional module, or say which extra brings it.
 
@@ -111,6 +129,8 @@ def require(module: str, extra: str) -> ModuleType:
         top = module.partition(".")[0]
         if error.name is not None and error.name.partition(".")[0] != top:
             raise  # the module is there and one of its own imports is broken
-        raise MissingExtraError(
-            f"{top} is needed here and not installed. Run: pip install 'fedcode[{extra}]'"
-        ) from error
+        raise MissingExtraError(_missing(top, extra)) from error
+
+
+def _missing(module: str, extra: str) -> str:
+    return f"{module} is needed here and not installed. Run: pip install 'fedcode[{extra}]'"

@@ -11,10 +11,13 @@
 
 from __future__ import annotations
 
-from fedcode.data import partition
-from fedcode.data.cifar import cifar10, cifar100
-from fedcode.data.dataset import Dataset
-from fedcode.data.digits import digits
-from fedcode.data.speechcommands import speechcommands
+from fedcode.errors import extra
+
+with extra("train"):
+    from fedcode.data import partition
+    from fedcode.data.cifar import cifar10, cifar100
+    from fedcode.data.dataset import Dataset
+    from fedcode.data.digits import digits
+    from fedcode.data.speechcommands import speechcommands
 
 __all__ = ["Dataset", "cifar10", "cifar100", "digits", "partition", "speechcommands"]

@@ -11,9 +11,12 @@ Each is a plain `torch.nn.Module`. Its first weights come from torch's global ge
 
 from __future__ import annotations
 
-from fedcode.models.digits import digits
-from fedcode.models.mobilenetv2 import mobilenetv2
-from fedcode.models.resnet20 import resnet20
-from fedcode.models.yamnet import yamnet
+from fedcode.errors import extra
+
+with extra("train"):
+    from fedcode.models.digits import digits
+    from fedcode.models.mobilenetv2 import mobilenetv2
+    from fedcode.models.resnet20 import resnet20
+    from fedcode.models.yamnet import yamnet
 
 __all__ = ["digits", "mobilenetv2", "resnet20", "yamnet"]
