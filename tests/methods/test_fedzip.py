@@ -144,6 +144,20 @@ def test_zeros_are_symbols_or_what_is_kept_has_positions_whichever_is_smaller() 
     assert sent < 0.8 * 20_000 / 8 * (0.05 * np.log2(15 / 0.05) + 0.95 * np.log2(1 / 0.95))  # zeros as symbols
 
 
+def test_labels_packed_or_coded_say_the_same() -> None:
+    packed, coded, context = (Ends.of("fedzip", labels=labels) for labels in ("packed", "entropy", "context"))
+    for _ in range(2):
+        found = packed.round()["client-0"]
+        assert len(found.reply.section(Section.LABELS)) == 1 + WEIGHTS * 4 // 8  # fifteen centres and zero
+        coded.round()
+        context.round()
+        for name, value in packed.state.items():
+            np.testing.assert_array_equal(coded.state[name], value)
+            np.testing.assert_array_equal(context.state[name], value)
+    sizes = [len(ends.exchange("client-0").reply_bytes) for ends in (packed, coded, context)]
+    assert sizes[0] > sizes[1] == sizes[2]
+
+
 def test_whichever_is_smaller_is_what_trying_both_finds() -> None:
     rng = np.random.default_rng(1)
     for count in (10, 300, 5000, 60_000):
@@ -185,6 +199,7 @@ def test_a_label_beyond_its_layers_centres_is_refused() -> None:
     [
         ({"clusters": 1}, "clusters must be from 2 to 255: got 1"),
         ({"clusters": 256}, "clusters must be from 2 to 255: got 256"),
+        ({"labels": "huffman"}, "labels must be one of packed, entropy, context: got 'huffman'"),
         ({"keep": 0}, "keep must be a share of the weights, above 0 and up to 1: got 0"),
         ({"keep": 1.1}, "keep must be a share of the weights, above 0 and up to 1: got 1.1"),
     ],

@@ -12,8 +12,9 @@ Hyperparameters: clusters K = 15 as FedCode ran it (3 in FedZip's own paper); ke
 share, this one is our estimate of what FedCode's comparison table (19.8 times fewer bits up) used.
 Faithful: pruning and k-means layer by layer, the zero of what is pruned as one more symbol.
 Adapted: all layers' labels are one entropy-coded stream, either with the zeros among them or beside the positions of
-what is kept, whichever is smaller; the paper's Huffman count, a code and K floats a layer, is reported beside. The
-server may take the mean change as a gradient (`server`, off).
+what is kept, whichever is smaller ("context" is "entropy" here); `labels="packed"` sends the zeros among them, in as
+many bits each. The paper's Huffman count, a code and K floats a layer, is reported beside. The server may take the
+mean change as a gradient (`server`, off).
 Kept: by the server nothing but the model (and its optimiser's state); by a client nothing, so one that was away costs
 what all others do.
 """
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +32,7 @@ import numpy.typing as npt
 from fedcode.accumulate import add, add_labels
 from fedcode.averaging import Averaging
 from fedcode.base import Base
+from fedcode.base_message import LABELS, check_labels_option
 from fedcode.clustering import cluster
 from fedcode.coding import decode_integers, decode_labels, encode_floats, encode_integers, encode_labels
 from fedcode.ends import Broadcast, Incoming, Kept, Reply, Sections, Start, Sums, Turn, check, read_counters
@@ -50,7 +52,7 @@ _MOST = 255  # centres: a byte holds the label of one, or of none
 
 @dataclass(frozen=True, kw_only=True)
 class FedZip(Averaging):
-    """K centres a layer, the share of a layer's weights that is kept, and the server's optimiser."""
+    """K centres a layer; the share of a layer's weights that is kept; how labels are sent; the server's optimiser."""
 
     name: ClassVar[str] = "fedzip"
     keeps_bases: ClassVar[bool] = False
@@ -58,16 +60,21 @@ class FedZip(Averaging):
 
     clusters: int = 15
     keep: float = 0.18
+    labels: str = field(default="context", metadata={"choices": LABELS})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check(2 <= self.clusters <= _MOST, f"clusters must be from 2 to {_MOST}: got {self.clusters}")
         check(0 < self.keep <= 1, f"keep must be a share of the weights, above 0 and up to 1: got {self.keep}")
+        check_labels_option(self.labels)
 
     # ---- server
 
     def broadcast(self, turn: Turn) -> Broadcast:
-        return Broadcast(Base.of(turn.model), asks={"clusters": self.clusters, "keep": self.keep})
+        asks: dict[str, float] = {"clusters": self.clusters, "keep": self.keep}
+        if self.labels == "packed":  # an update has no context: the others are one
+            asks["labels"] = LABELS.index("packed")
+        return Broadcast(Base.of(turn.model), asks=asks)
 
     def fold(self, sums: Sums, reply: Reply) -> None:
         layout, message = sums.layout, reply.message
@@ -91,11 +98,13 @@ class FedZip(Averaging):
     def answer(incoming: Incoming, start: Start, trained: State, rng: np.random.Generator) -> tuple[Sections, Kept]:
         clusters, keep = int(incoming.asked("clusters", 2, _MOST)), incoming.asked("keep", 0, 1)
         change = trained.weights - start.state.weights
+        packed = LABELS[int(incoming.asked("labels", 0, len(LABELS) - 1, LABELS.index("entropy")))] == "packed"
         layers = [_zip(entry, change[place], clusters, keep) for entry, place in incoming.layout.tensors]
+        symbols = np.concatenate([symbols for _, symbols in layers])
         return {
             Section.SIZES: encode_integers([len(centers) for centers, _ in layers]),
             Section.CENTERS: encode_floats(np.concatenate([centers for centers, _ in layers])),
-            **_write_symbols(np.concatenate([symbols for _, symbols in layers]), clusters),
+            **(_pack_symbols(symbols, clusters) if packed else _write_symbols(symbols, clusters)),
             Section.VALUES: encode_floats(trained.statistics),
             Section.COUNTERS: encode_counters(trained.counters),
         }, {}
@@ -118,6 +127,11 @@ def _zip(entry: Entry, change: Vector, clusters: int, keep: float) -> tuple[Vect
     codebook = cluster(change[kept], clusters)
     symbols[kept] = codebook.labels + 1
     return codebook.centers, symbols
+
+
+def _pack_symbols(symbols: Symbols, clusters: int) -> Sections:
+    """Zeros among the labels, as many bits each."""
+    return {Section.LABELS: encode_labels(symbols, clusters + 1, coding="packed")}
 
 
 def _write_symbols(symbols: Symbols, clusters: int) -> Sections:
