@@ -87,6 +87,7 @@ class Section(IntEnum):
     EXTRA = 17  # what a method keeps
     ERROR = 18  # the squared error of the weights as a share of their energy: one float32
     CHANGES = 19  # changes of few weights, one round after the other
+    LADDER = 20  # a codebook in even steps
 
 
 @dataclass(frozen=True)

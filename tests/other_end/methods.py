@@ -15,6 +15,7 @@ from tests.other_end.model import (
     CHANGES,
     COUNTERS,
     LABELS,
+    LADDER,
     POSITIONS,
     SCALES,
     SIZES,
@@ -138,7 +139,7 @@ def _delta(said: Message, layout: Layout, held: Base | None) -> Base:
         return _plain(said, layout, held)
     known = None if held is None else held.vector[layout.matrices :]
     rest = small_tensors(said.sections[VECTORS], _small(layout), int(said.asks.get("vector_bits", 8)), known)
-    centers = floats(said.sections[CENTERS])
+    centers = numbers.ladder(said.sections[LADDER])
     found = labels(said.sections[LABELS], layout.matrices, len(centers), expected(held, centers, layout.matrices))
     return Base(layout, centers, found, rest, counters(said.sections[COUNTERS], layout.counters))
 

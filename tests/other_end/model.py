@@ -21,6 +21,7 @@ ASKS = (
     "full", "clusters", "labels", "statistics", "bits", "residual", "proximal", "density", "levels", "bucket",
     "keep", "vector_bits", "debias", "mask", "silent", "warm",
 )  # fmt: skip
+LADDER = 20
 LAYOUT, VALUES, CENTERS, LABELS, STATISTICS, COUNTERS, POSITIONS, SCALES, VECTORS, SIZES = range(1, 11)
 BASES, EXTRA, CHANGES = 14, 17, 19
 WEIGHT, STATISTIC, VARIANCE, COUNTER = range(4)

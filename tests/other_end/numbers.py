@@ -73,6 +73,13 @@ def varint(number: int) -> bytes:
     return bytes([*groups, number])
 
 
+def ladder(data: bytes) -> list[float]:
+    cursor = Cursor(data)
+    step, lowest, count = float_of(cursor.unpack("H") << 16), unzigzag(cursor.varint()), cursor.varint()
+    assert cursor.done
+    return [f32((lowest + number) * step) for number in range(count)]
+
+
 def joined(data: bytes) -> list[bytes]:
     cursor, parts = Cursor(data), []
     while not cursor.done:

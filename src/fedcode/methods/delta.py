@@ -4,21 +4,25 @@ Source: our own measurements (docs/reproduction.md); no paper. Down it is FedAvg
 them; up it is quantisation of the update with a codebook fitted to it.
 
 down   codebook and labels of the matrices of the global model, given the base that this receiver holds; vectors
-       (biases, normalisation weights) and statistics at 8 bits. Everybody decodes the same base b
+       (biases, normalisation weights) and statistics at 8 bits. Everybody decodes the same base b. The codebook is a
+       ladder (`fedcode.ladder`): even steps that stay the same from round to round, and a weight keeps its label until
+       it has clearly left it, so that where little has moved little is sent
 up     the change of the matrices since b: one codebook for `bits` a weight over all tensors, each scaled by its own
        rms; the change of the vectors and the statistics themselves at 8 bits
 then   w <- w + sum_k (n_k / n) change_k: the mean change goes to the server's own unclustered model, not to b, which
        was worth one to two points at half a bit; statistics are averaged, counters merged by their maximum
 
-Hyperparameters, all measured on ResNet-20, CIFAR-10, 10 clients: clusters 64 down (the paper's K); bits 2.0 up;
-warm_bits 4.0 in the first round, whose changes are the largest; vector_bits 8; residual 0 (off): the share of what
-was not sent that is added to the next change, 0.9 at half a bit a weight and less with clients that take part in
-every round, where keeping all of it was worse; debias off: makes up for most of a missing residual at low rates
-without a memory. One excludes the other. labels: "context", "entropy" or "packed", with the same weights arriving.
+Hyperparameters, all measured here: clusters 64, the steps of the ladder over sixteen times the weights' rms (as many
+again where weights reach farther); bits 1.0 up; warm_bits 2.0 in the first round, whose changes are the largest;
+vector_bits 8; debias on: a coded change is scaled by 1 / (1 - D), D the share of its energy that coding loses, so that
+the mean change is as long as it should be; it needs no memory. residual 0 (off): the share of what was not sent that
+is added to the next change, 0.9 at half a bit a weight and less with clients that take part in every round, where
+keeping all of it was worse; it takes the place of debias. labels: "context", "entropy" or "packed", with the same
+weights arriving.
 Kept: by the server the bases that clients may hold, a byte a weight each and bounded by ring_bytes, nothing per
 client but a digest; by a client two bases and, with a residual, two float32 a weight.
-A client that was away costs labels given an older base (1.4 to 3 bits a weight for one that was there last round,
-5.8 for one whose base has left the ring or that is new); its own change costs what it always does. A residual
+A client that was away costs labels given an older base (some half a bit a weight for one that was there last round,
+4 for one whose base has left the ring or that is new); its own change costs what it always does. A residual
 that was not sent for long is a change of an older model: with rare participation leave it off.
 A residual counts only when a later message acknowledges the reply that it is what is left of; until then the client
 goes on with the one before.
@@ -36,13 +40,14 @@ from fedcode.averaging import Averaging
 from fedcode.base import Base, Labels
 from fedcode.base_message import LABELS, check_labels_option, read_base, read_labels, write_base, write_labels
 from fedcode.change import Change, code_change
-from fedcode.clustering import MAX_CENTERS, cluster
+from fedcode.clustering import MAX_CENTERS
 from fedcode.eightbit import Tensors, decode_tensors, encode_tensors
 from fedcode.ends import Broadcast, Incoming, Kept, Reply, Sections, Start, Sums, Turn, check, read_counters
 from fedcode.errors import RefusedError
+from fedcode.ladder import Ladder
 from fedcode.layout import Layout
 from fedcode.residual import kept_residual, settled
-from fedcode.sections import decode_centers, decode_counters, encode_centers, encode_counters
+from fedcode.sections import decode_counters, encode_counters
 from fedcode.state import State, Vector
 from fedcode.wire import Section
 
@@ -52,16 +57,16 @@ EIGHT = 8  # bits of a small tensor's value unless the message says otherwise
 
 @dataclass(frozen=True, kw_only=True)
 class Delta(Averaging):
-    """Centres down; bits a weight up, and in the first round; bits of a small tensor's value; residual or debias."""
+    """Steps of the ladder; bits a weight up, and in the first round; bits of a small value; residual or debias."""
 
     name: ClassVar[str] = "delta"
 
     clusters: int = 64
-    bits: float = 2.0
-    warm_bits: float = 4.0
+    bits: float = 1.0
+    warm_bits: float = 2.0
     vector_bits: int = EIGHT
     residual: float = 0.0
-    debias: bool = False
+    debias: bool = True
     labels: str = field(default="context", metadata={"choices": LABELS})
 
     def __post_init__(self) -> None:
@@ -74,7 +79,6 @@ class Delta(Averaging):
         check(2 <= self.vector_bits <= EIGHT, f"vector_bits must be from 2 to 8: got {self.vector_bits}")
         check(0 <= self.residual <= 1, f"residual must be from 0 (off) to 1: got {self.residual}")
         check_labels_option(self.labels)
-        check(not (self.residual and self.debias), "debias stands in for a residual: choose one of them")
 
     @property
     def acknowledges(self) -> bool:
@@ -83,7 +87,7 @@ class Delta(Averaging):
     # ---- server
 
     def broadcast(self, turn: Turn) -> Broadcast:
-        return Broadcast(self._base(turn.model), asks=self._asks(turn), source=turn.model)
+        return Broadcast(self._base(turn), asks=self._asks(turn), source=turn.model)
 
     def _asks(self, turn: Turn) -> dict[str, float]:
         asks: dict[str, float] = {"bits": self.warm_bits if turn.number == 1 else self.bits}
@@ -91,21 +95,24 @@ class Delta(Averaging):
             asks["vector_bits"] = self.vector_bits
         if self.residual:
             asks["residual"] = self.residual
-        if self.debias:
+        elif self.debias:
             asks["debias"] = 1
         if self.labels == "packed":  # a change has no context: the others are one
             asks["labels"] = LABELS.index("packed")
         return asks
 
-    def _base(self, model: State) -> Base:
+    def _base(self, turn: Turn) -> Base:
         """The model as everybody will decode it."""
-        layout, small = model.layout, _small(model.layout)
+        model, layout, small = turn.model, turn.model.layout, _small(turn.model.layout)
         row = model.vector[layout.matrices :]
         rest = decode_tensors(encode_tensors(row, small, self.vector_bits), small, self.vector_bits)
         if not layout.matrices:
             return Base(layout, np.empty(0, np.float32), np.empty(0, np.uint8), rest, model.counters)
-        codebook = cluster(model.vector[: layout.matrices], self.clusters)
-        return Base(layout, codebook.centers, codebook.labels, rest, model.counters)
+        matrices = model.vector[: layout.matrices]
+        ladder = Ladder.over(matrices, self.clusters, turn.last)
+        centers = ladder.centers
+        expected = None if turn.last is None else turn.last.predict(centers, layout.matrices)
+        return Base(layout, centers, ladder.labels(matrices, expected), rest, model.counters)
 
     def sections(self, broadcast: Broadcast, held: Base | None) -> Sections:
         base, source, layout = broadcast.base, broadcast.source, broadcast.base.layout
@@ -118,7 +125,9 @@ class Delta(Averaging):
             Section.COUNTERS: encode_counters(base.counters),
         }
         if layout.matrices:
-            sections[Section.CENTERS] = encode_centers(base.centers)
+            ladder = Ladder.of(base.centers)
+            assert ladder is not None
+            sections[Section.LADDER] = ladder.to_bytes()
             sections[Section.LABELS] = write_labels(base.labels, base.centers, held, self.labels)
         return sections
 
@@ -155,7 +164,7 @@ class Delta(Averaging):
         centers: Vector = np.empty(0, np.float32)
         labels: Labels = np.empty(0, np.uint8)
         if layout.matrices:
-            centers = decode_centers(message.section(Section.CENTERS))
+            centers = Ladder.from_bytes(message.section(Section.LADDER)).centers
             labels = read_labels(message, layout.matrices, centers, held)
         base = Base(layout, centers, labels, rest, counters)
         return Start(base.state, base)
