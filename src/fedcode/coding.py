@@ -1,12 +1,14 @@
 """Numbers to bytes and back: labels, positions, small integers, floats; docs/wire-format.md has the bytes.
 
-Labels are coded in one of three ways, named by their first byte: packed, entropy coded, or entropy coded
-given the labels that both ends expect. Nothing to say (no labels, one centre) is no byte at all.
+Labels are coded in one of four ways, named by their first byte: packed, entropy coded, or entropy coded given the
+labels that both ends expect, in one stream or in one for each group of these. Nothing to say (no labels, one centre)
+is no byte at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy.typing as npt
 
 from fedcode.context import difference, follow
 from fedcode.errors import ArgumentError, MessageError
+from fedcode.groups import MAX_GROUPS, grouping, part, sizes, unite
 from fedcode.packing import Labels, check_labels, label_bits, no_labels, pack, packed_size, unpack
 from fedcode.reader import Buffer, Reader, varint
 from fedcode.sparse import decode_positions, encode_positions
@@ -35,7 +38,7 @@ __all__ = [
 ]
 
 CODINGS = ("smallest", "packed", "entropy", "context")
-PACKED, ENTROPY, CONTEXT = 1, 2, 3
+PACKED, ENTROPY, CONTEXT, GROUPS = 1, 2, 3, 4
 _FORMS = SPLIT | RANKED
 
 
@@ -64,19 +67,40 @@ def encode_labels(
     # one is enough, and yet the smallest is found.
     least = 1 + packed_size(len(row), label_bits(k)) if coding == "smallest" else None
     best = b""
-    for way, survey in sorted(_surveys(row, k, coding, expected), key=lambda found: found[1].floor):
-        if least is None or 1 + survey.floor < least:
-            form, body = encode_symbols(survey)
-            if least is None or 1 + len(body) < least:
-                least, best = 1 + len(body), bytes((way | form,)) + body
+    for floor, encode in sorted(_ways(row, k, coding, expected), key=lambda found: found[0]):
+        if least is None or 1 + floor < least:
+            data = encode()
+            if least is None or len(data) < least:
+                least, best = len(data), data
     return best or bytes((PACKED,)) + pack(row, k)
 
 
-def _surveys(row: Labels, k: int, coding: str, expected: Labels | None) -> Iterator[tuple[int, Survey]]:
+def _ways(row: Labels, k: int, coding: str, expected: Labels | None) -> Iterator[tuple[int, Callable[[], bytes]]]:
+    """What may be tried: its least size in bytes, and how to do it."""
     if coding != "context":
-        yield ENTROPY, Survey.of(row, k)
+        survey = Survey.of(row, k)
+        yield survey.floor, partial(_symbols, ENTROPY, survey)
     if coding != "entropy" and expected is not None:
-        yield CONTEXT, Survey.of(difference(row, expected, k), k)
+        steps = difference(row, expected, k)
+        groups = grouping(steps, expected, k)
+        if groups is None:
+            survey = Survey.of(steps, k)
+            yield survey.floor, partial(_symbols, CONTEXT, survey)
+        else:
+            parts = part(steps, expected, groups)
+            surveys = [Survey.of(found, k) for found in parts if found.size]
+            yield sum(found.floor for found in surveys), partial(_grouped, parts, groups, k)
+
+
+def _symbols(way: int, survey: Survey) -> bytes:
+    form, body = encode_symbols(survey)
+    return bytes((way | form,)) + body
+
+
+def _grouped(parts: list[Any], groups: npt.NDArray[np.uint8], k: int) -> bytes:
+    bodies = [encode_labels(found, k) for found in parts]
+    lengths = b"".join(varint(len(body)) for body in bodies)
+    return bytes((GROUPS, len(parts))) + pack(groups, len(parts)) + lengths + b"".join(bodies)
 
 
 def decode_labels(data: Buffer, count: int, k: int, *, context: npt.ArrayLike | None = None) -> Labels:
@@ -92,14 +116,28 @@ def decode_labels(data: Buffer, count: int, k: int, *, context: npt.ArrayLike | 
     if coding == PACKED:
         return unpack(body, count, k)
     way, form = coding & ~_FORMS, coding & _FORMS
-    if way not in (ENTROPY, CONTEXT):
+    if way not in (ENTROPY, CONTEXT) and coding != GROUPS:
         raise MessageError(f"the labels are coded in way {coding}, which this release does not know.")
     if way == ENTROPY:
         return decode_symbols(body, form, count, k)
     if context is None:
         raise MessageError("the labels are coded against labels that this end does not hold.")
     expected = _context(context, count, k)
-    return follow(decode_symbols(body, form, count, k), expected, k)
+    steps = _ungrouped(body, expected, k) if way == GROUPS else decode_symbols(body, form, count, k)
+    return follow(steps, expected, k)
+
+
+def _ungrouped(body: Buffer, expected: Labels, k: int) -> Labels:
+    reader = Reader(body, "the labels in groups")
+    number = reader.u8()
+    if not 2 <= number <= MAX_GROUPS:
+        raise MessageError(f"labels are coded in 2 to {MAX_GROUPS} groups, not in {number}.")
+    groups = unpack(reader.take(packed_size(k, label_bits(number))), k, number).astype(np.uint8, copy=False)
+    counts = sizes(expected, groups, number)
+    bodies = [reader.take(length) for length in [reader.varint(reader.left) for _ in counts]]
+    reader.end()
+    parts = [decode_labels(found, count, k) for found, count in zip(bodies, counts, strict=True)]
+    return unite(parts, expected, groups)
 
 
 def _context(context: npt.ArrayLike, count: int, k: int) -> Labels:

@@ -169,7 +169,7 @@ def _levels(paged: npt.NDArray[np.int64], bits: float) -> tuple[int, ...]:
     rarest = int(total[total > 0].min())
     alone = bits + _BIN * int((paged > 0).sum())
     # where every symbol can have a bin of its own pcodec makes it so, though the table may cost more than it saves
-    dear = rarest << 11 >= int(total.sum()) and alone > _binned(total, len(paged)) + bits / 400
+    dear = rarest << 12 >= int(total.sum()) and alone > _binned(total, len(paged)) + bits / 400
     return (11, 9) if dear else (11,)
 
 
