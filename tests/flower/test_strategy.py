@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
@@ -250,6 +250,26 @@ def test_a_node_that_fails_or_is_silent_does_not_stop_the_others(tmp_path: Path)
     strategy.start(net, record(), num_rounds=1, timeout=0)
     line = strategy.record.history[0]
     assert (line["replies"], line["refused"]) == (1, {"NodeFailed": 1, "NoReply": 1})
+
+
+def test_a_node_that_is_gone_is_named_though_the_superlink_answers_for_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    net = network(tmp_path)
+
+    def gone(node: int, reply: Message) -> Message:
+        if node == 4 and find(reply.content) is not None:
+            reply = Message(Error(3, "Node Unavailable"), reply_to=reply)
+            reply.metadata.__dict__["_src_node_id"] = 1  # the SuperLink's own
+            reply.metadata.__dict__["_reply_to_message_id"] = f"message-{net.pushed}"
+        return reply
+
+    net.fault = gone
+    strategy = FedCode(method="fedcode", fraction_evaluate=1.0)
+    with caplog.at_level(logging.WARNING, "flwr"):
+        strategy.start(net, record(), num_rounds=1)
+    assert strategy.record.history[0]["refused"] == {"NodeFailed": 1}
+    assert "client-1 failed: Node Unavailable" in caplog.text
 
 
 def test_replies_that_come_in_another_order_give_the_same_model(tmp_path: Path) -> None:

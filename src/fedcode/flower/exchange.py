@@ -14,11 +14,20 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds between two looks; it grows w
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def exchange(grid: Grid, messages: Sequence[Message], timeout: float | None = None) -> Iterator[Message]:
-    """Send the messages and yield each reply when it is there, until all are or `timeout` seconds have passed."""
+def exchange(
+    grid: Grid, messages: Sequence[Message], timeout: float | None = None, asked: dict[str, int] | None = None
+) -> Iterator[Message]:
+    """Send the messages and yield each reply when it is there, until all are or `timeout` seconds have passed.
+
+    asked: is told which node each message went to, by the message's number. An error that the SuperLink answers in the
+    place of a node that is gone says nothing else of whose it is.
+    """
     if not messages:
         return
-    waiting = [number for number in grid.push_messages(messages) if number]
+    numbers = list(grid.push_messages(messages))
+    waiting = [number for number in numbers if number]
+    if asked is not None:
+        asked.update((number, message.metadata.dst_node_id) for number, message in zip(numbers, messages, strict=False))
     end = None if timeout is None else time.monotonic() + timeout
     longest = getattr(grid, "pull_interval", _LONGEST_PAUSE)
     pause = min(_FIRST_PAUSE, longest)

@@ -86,9 +86,9 @@ class Roster:
                     log(WARNING, "nodes %s and %s both say that they are %s.", first, number, node.client)
         return {name: clients[name] for name in in_order(clients)}
 
-    def client(self, reply: Message) -> str | None:
-        """Whose reply it is."""
-        node = self.nodes.get(reply.metadata.src_node_id)
+    def client(self, number: int) -> str | None:
+        """The client that a node is."""
+        node = self.nodes.get(number)
         return None if node is None else node.client
 
     def check(self, grid: Grid, unwilling: bool = False) -> None:

@@ -91,6 +91,7 @@ class FedCode(FedAvg):
         self._roster = Roster(arrayrecord_key, frozenset(self.method.asks_of_training & HONOURS))
         self._record: Record | None = None
         self._expected: list[str] = []
+        self._asked: dict[str, int] = {}
         self._greeted = False
 
     def summary(self) -> None:
@@ -129,14 +130,14 @@ class FedCode(FedAvg):
                 log(INFO, "")
                 log(INFO, "[ROUND %s/%s]", number, num_rounds)
                 messages = self.configure_train(number, arrays, train_config, grid)
-                aggregated, metrics = self.aggregate_train(number, exchange(grid, list(messages), timeout))
+                aggregated, metrics = self.aggregate_train(number, self._exchange(grid, messages, timeout))
                 empty = empty + 1 if record.report.empty else 0
                 arrays = aggregated or arrays
                 if metrics is not None:
                     log(INFO, "\t└──> Aggregated MetricRecord: %s", metrics)
                     result.train_metrics_clientapp[number] = metrics
                 messages = self.configure_evaluate(number, arrays, evaluate_config, grid)
-                evaluated = self.aggregate_evaluate(number, exchange(grid, list(messages), timeout))
+                evaluated = self.aggregate_evaluate(number, self._exchange(grid, messages, timeout))
                 if evaluated is not None:
                     log(INFO, "\t└──> Aggregated MetricRecord: %s", evaluated)
                     result.evaluate_metrics_clientapp[number] = evaluated
@@ -206,7 +207,7 @@ class FedCode(FedAvg):
                     said.append(RecordDict(dict(reply.content.metric_records)))
 
         for reply in replies:
-            name = self._roster.client(reply)
+            name = self._whose(reply)
             if name is None or name not in order or name in waiting:
                 log(WARNING, "\t> a reply of node %s was not asked for", reply.metadata.src_node_id)
                 continue
@@ -261,7 +262,7 @@ class FedCode(FedAvg):
         """What the clients measured, averaged."""
         said: dict[str, RecordDict] = {}
         for reply in replies:
-            name = self._roster.client(reply)
+            name = self._whose(reply)
             if name is None or reply.has_error():
                 why = reason(reply.error) if reply.has_error() else "it was not asked"
                 log(WARNING, "\t> %s failed to evaluate: %s", name, why)
@@ -281,6 +282,16 @@ class FedCode(FedAvg):
         if self._record is None:
             raise ArgumentError("the strategy has no model yet: call start(grid, initial_arrays).")
         return self._record
+
+    def _exchange(self, grid: Grid, messages: Iterable[Message], timeout: float | None) -> Iterable[Message]:
+        self._asked = {}
+        return exchange(grid, list(messages), timeout, self._asked)
+
+    def _whose(self, reply: Message) -> str | None:
+        """The client whose reply this is, or whose place the SuperLink took because its node is gone."""
+        about = reply.metadata
+        node = self._asked.get(about.reply_to_message_id) if reply.has_error() else None
+        return self._roster.client(about.src_node_id if node is None else node)
 
     def _clients(self, grid: Grid, fraction: float, least: int) -> dict[str, int]:
         """The clients that are there, as soon as they are enough."""

@@ -1,0 +1,1 @@
+"""An app whose clients and server fail when they are told to."""
