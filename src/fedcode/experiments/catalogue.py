@@ -223,7 +223,7 @@ def _frontier(_: bool) -> Iterator[Row]:
         "fedcode": {"": paper, "F1=0.5": paper | {"downlink": 0.5}},
         "delta": {
             "": {},
-            "1 bit up": {"bits": 1.0},
+            "2 bits up": {"bits": 2.0, "warm_bits": 4.0},
             "0.5 bit up, residual": {"bits": 0.5, "residual": 0.9},
             "Nesterov server": {"server": "nesterov"},
         },
