@@ -29,6 +29,7 @@ CODED = 1 << 16  # so many values are coded to see what they take; of fewer the 
 NEAR = 0.01  # how far from the budget their size may be, as a share
 FREE = 4096  # centres; each one beyond counts against the budget with its 32 bits
 TURNS = 8
+FINEST = 400  # a step finer than the coarsest by e^400 tells all bins apart that differ
 
 # Half the dead zone, in steps: at one half it is one step wide like all others, at 0 there is none.
 DEAD = (0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 0.45, 0.4, 0.35, 0.0)
@@ -172,6 +173,8 @@ class Grid:
             if high is not None and (high[1] > -2e-4 * bits or (low is not None and high[0] - low[0] < 1e-5)):
                 break
             if low is None:
+                if at < self.coarsest - FINEST:
+                    break
                 at -= 0.02 * 2**turn if over > -0.1 else 0.4 * 2**turn
             elif high is None:
                 if at > self.coarsest:

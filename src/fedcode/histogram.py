@@ -202,8 +202,10 @@ def _distinct_halves(row: Row) -> tuple[Any, Any]:
 
 def _stretches(values: Any) -> Bins:
     """Sorted values cut where they are spread out: halved until no stretch weighs much more than others."""
-    edges = np.linspace(0, values.size, MOST_BINS // 8 + 1).astype(np.int64)
-    edges = np.unique(edges)
+    ends = np.array([0, values.size])
+    inner = values[np.linspace(0, values.size, MOST_BINS // 8 + 1).astype(np.int64)[1:-1]]
+    sides = (np.searchsorted(values, inner, side=side) for side in ("left", "right"))
+    edges = np.unique(np.concatenate([ends, *sides]))  # never between equal values
     while True:
         width = values[edges[1:] - 1].astype(np.float64) - values[edges[:-1]]
         long = np.diff(edges)
@@ -211,7 +213,9 @@ def _stretches(values: Any) -> Bins:
         heavy = (weight > weight.sum() * 8 / MOST_BINS) & (long > 1)
         if not heavy.any() or edges.size > MOST_BINS:
             break
-        edges = np.sort(np.concatenate([edges, edges[:-1][heavy] + long[heavy] // 2]))
+        first, inner = edges[:-1][heavy], values[edges[:-1][heavy] + long[heavy] // 2]
+        left, right = np.searchsorted(values, inner), np.searchsorted(values, inner, side="right")
+        edges = np.sort(np.concatenate([edges, np.where(left > first, left, right)]))
     origin = float(values[values.size // 2])
     sums = [_sums(values, edges[i : i + 129], origin) for i in range(0, edges.size - 1, 128)]
     counts = np.diff(edges).astype(np.float64)
