@@ -58,7 +58,7 @@ def federated(rounds: int, k: int, clients: int = 3) -> list[tuple[str, Any, Any
             optimiser = torch.optim.Adam(parameters, 1e-3)
             for _ in range(2):
                 order = torch.randperm(len(inputs) // clients) * clients + client
-                for batch in torch.split(order, 64):  # type: ignore[no-untyped-call]
+                for batch in torch.split(order, 64):
                     optimiser.zero_grad()
                     torch.nn.functional.cross_entropy(network(inputs[batch]), targets[batch]).backward()  # type: ignore[no-untyped-call]
                     optimiser.step()
