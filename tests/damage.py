@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcode.arrays import decode_arrays, encode_arrays
 from fedcode.errors import FedcodeError
 from fedcode.joined import join, split
 from fedcode.layout import Layout
@@ -114,6 +115,8 @@ class Damage:
                 at = self.random.randrange(len(parts))
                 parts[at] = self.message(parts[at], others)
             return join(parts)
+        if tag == Section.EXTRA and len(body) > 1:
+            return self.arrays(body)
         if tag == Section.FLAGS and body[:1] == b"{":
             return self.object(json.loads(body))
         if len(body) % 4 == 0 and body and self.random.random() < 0.5:
@@ -144,6 +147,28 @@ class Damage:
         name = self.random.choice([*asks, *asks, *ASKS[1:], "else"])
         asks[name] = self.random.choice((*ODD_NUMBERS[:-1], *ODD_FLOATS))
         return asks
+
+    def arrays(self, body: bytes) -> bytes:
+        """Kept arrays of which one is gone, or of another name, dtype, shape or value."""
+        arrays = decode_arrays(body)
+        name = self.random.choice(list(arrays))
+        array, what = arrays.pop(name), self.random.randrange(6)
+        with np.errstate(all="ignore"):
+            if what == 0:
+                return encode_arrays(arrays)
+            if what == 1:
+                name = self.random.choice(("x", *arrays))
+            elif what == 2:
+                array = array.astype(self.random.choice(("float32", "float64", "int64", "uint8", "bool")))
+            elif what == 3:
+                array = array.reshape(-1)[: self.random.choice((0, 1, array.size // 2, max(0, array.size - 1)))]
+            elif what == 4:
+                array = array.reshape((1, *array.shape))
+            elif array.size:
+                array = array.copy()
+                odd = ODD_FLOATS if array.dtype.kind == "f" else (0, 1, -1, 255, 1 << 40)
+                array.flat[self.random.randrange(array.size)] = np.array(self.random.choice(odd)).astype(array.dtype)
+        return encode_arrays({**arrays, name: array})
 
     def object(self, about: Any) -> bytes:
         """A key left out, or a value of another type."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -31,11 +30,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where to store the figures")
     given = parser.parse_args()
     outcome = run(given.inputs, given.seed, given.only)
-    found = {"seed": given.seed, **asdict(outcome), "machine": machine()}
+    found = {"seed": given.seed, **vars(outcome), "machine": machine()}
     print(f"{outcome.inputs:,} inputs in {outcome.seconds:.0f} s: {dict(outcome.by_result)}")
     print(f"slowest {outcome.slowest_ms:.0f} ms ({outcome.slowest}), memory +{outcome.memory_growth_mb:.0f} MB")
     for where, what in outcome.failures.items():
-        print(f"FAILURE {where}\n    {what}")
+        print(f"FAILURE {where}\n    {what[:200]}")
     if given.json:
         given.json.parent.mkdir(exist_ok=True)
         given.json.write_text(json.dumps(found, indent=2) + "\n")

@@ -74,7 +74,8 @@ class State:
                 found[entry.name] = found[entry.tied]
                 continue
             dtype = np.dtype("float32" if entry.dtype == "bfloat16" else entry.dtype)
-            found[entry.name] = self._values(entry).astype(dtype).reshape(entry.shape)
+            with np.errstate(over="ignore"):  # beyond float16 is infinite, as in torch
+                found[entry.name] = self._values(entry).astype(dtype).reshape(entry.shape)
         return found
 
     def tensors(self, device: Any = None) -> dict[str, Any]:

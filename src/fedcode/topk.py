@@ -27,6 +27,8 @@ def top(values: Vector, count: int) -> Positions:
     array([1, 3])
     """
     sizes = np.abs(values)
+    if count <= 0:
+        return np.empty(0, np.int64)
     if count >= sizes.size:
         return np.flatnonzero(sizes)
     least = np.partition(sizes, sizes.size - count)[sizes.size - count]

@@ -42,6 +42,7 @@ from fedcode.wire import Message, MessageKind, Section
 
 MAX_LEVELS = (1 << 15) - 1
 MAX_BUCKET = 1 << 31
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ def quantise(
     bucket = min(bucket, values.size)
     starts = np.arange(0, values.size, bucket)
     wide = values.astype(np.float64)
-    norms = np.sqrt(np.add.reduceat(np.square(wide), starts)).astype(np.float32)
+    norms = np.sqrt(np.add.reduceat(np.square(wide), starts)).clip(max=_LARGEST).astype(np.float32)
     unit = np.repeat(np.where(norms > 0, norms, 1).astype(np.float64), bucket)[: values.size]
     place = np.minimum(np.abs(wide) / unit, 1) * levels  # a norm rounded down would let a value stand above it
     lower = np.floor(place)

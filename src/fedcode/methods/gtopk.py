@@ -143,7 +143,7 @@ class GTopK(Changing):
 
 def _left_over(incoming: Incoming) -> Vector | None:
     """What this client's replies have not brought into the model so far; None where it starts clean."""
-    over = settled(incoming)
+    over = settled(incoming, incoming.layout.weights)
     if over is None or not acknowledged(incoming):
         return over
     sections = incoming.message.sections
@@ -151,10 +151,13 @@ def _left_over(incoming: Incoming) -> Vector | None:
         return over
     if Section.CHANGES not in sections:
         return None
+    sent = incoming.kept.get(_SENT)
+    if sent is None or sent.dtype != np.int64:
+        return None  # no memory of ours
     first = split(sections[Section.CHANGES])[0]
     made_it, _ = _read(first, incoming.layout)
     over = over.copy()
-    over[np.intersect1d(incoming.kept[_SENT], made_it, assume_unique=True)] = 0
+    over[np.intersect1d(sent, made_it)] = 0
     return over
 
 

@@ -65,7 +65,7 @@ class MUCSC(Averaging):
     def broadcast(self, turn: Turn) -> Broadcast:
         asks = {"clusters": self.clusters, "labels": LABELS.index(self.labels)}
         base = Base.of(turn.model)
-        if "labels" not in turn.kept:
+        if not turn.kept.keys() >= {"sizes", "centers", "labels", "follows"}:
             return Broadcast(base, asks=asks)
         layers, follows = _update(turn.kept, base.layout), turn.kept["follows"].tobytes()
         return Broadcast(base, asks=asks, follows=follows, change=_sections(layers, turn.model, self.labels))

@@ -114,7 +114,8 @@ class STC(Changing, Averaging):
 
     @staticmethod
     def answer(incoming: Incoming, start: Start, trained: State, rng: np.random.Generator) -> tuple[Sections, Kept]:
-        change, over, layout = trained.weights - start.state.weights, settled(incoming), incoming.layout
+        change, layout = trained.weights - start.state.weights, incoming.layout
+        over = settled(incoming, layout.weights)
         if over is not None:
             change += over
         data = _write(change, layout, incoming.asked("keep", 0, 1))
