@@ -31,10 +31,13 @@ class Deployment:
     """Processes, each in a group of its own, in `folder`; all end with the `with` block.
 
     apart: the ServerApp runs beside the SuperLink, whose state is in a database, so that either can be killed alone.
+    simulation: no nodes and no TLS, as `flwr run . local` has it, with a SuperLink of the test's own.
     """
 
-    def __init__(self, folder: Path, *, nodes: int = 3, apart: bool = False, database: bool = False) -> None:
-        self.folder, self.apart, self.database = folder, apart, database or apart
+    def __init__(
+        self, folder: Path, *, nodes: int = 3, apart: bool = False, database: bool = False, simulation: bool = False
+    ) -> None:
+        self.folder, self.apart, self.database, self.simulation = folder, apart, database or apart, simulation
         self.keys, self.signals, self.memory = folder / "keys", folder / "signals", folder / "memory"
         self.port = free_port()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -51,12 +54,14 @@ class Deployment:
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "RAY_USAGE_STATS_ENABLED": "0",
             "OMP_NUM_THREADS": "1",
         }
         self.call(sys.executable, str(CREDENTIALS), str(self.keys), str(nodes))
         (folder / "secret").write_bytes(os.urandom(32))
         (folder / "flwr").mkdir()
-        connection = f'address = "127.0.0.1:{self.port}"\nroot-certificates = "{self.keys / "ca.crt"}"\n'
+        trust = "insecure = true" if simulation else f'root-certificates = "{self.keys / "ca.crt"}"'
+        connection = f'address = "127.0.0.1:{self.port}"\n{trust}\n'
         (folder / "flwr/config.toml").write_text(f'[superlink]\ndefault = "here"\n\n[superlink.here]\n{connection}')
 
     def __enter__(self) -> Self:
@@ -81,9 +86,12 @@ class Deployment:
 
     def superlink(self) -> None:
         """Start the SuperLink, and wait until it answers."""
-        command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port), "--enable-supernode-auth"]
-        command += ["--ssl-ca-certfile", str(self.keys / "ca.crt"), "--ssl-certfile", str(self.keys / "server.crt")]
-        command += ["--ssl-keyfile", str(self.keys / "server.key")]
+        command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port)]
+        if self.simulation:
+            command += ["--insecure", "--simulation"]
+        else:
+            command += ["--enable-supernode-auth", "--ssl-ca-certfile", str(self.keys / "ca.crt")]
+            command += ["--ssl-certfile", str(self.keys / "server.crt"), "--ssl-keyfile", str(self.keys / "server.key")]
         if self.database:
             command += ["--database", str(self.folder / "state.db")]
         if self.apart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Mapping
@@ -20,13 +21,16 @@ from fedcode.ends import Method
 from fedcode.errors import ArgumentError
 from fedcode.ledger import Ledger, fedavg_sizes
 from fedcode.rundir import RunDirectory
+from fedcode.sections import decode_centers
 from fedcode.server import RoundReport, Server
 from fedcode.state import State
+from fedcode.wire import Message, Section
 
 # what Flower's own examples call these, the first that is there
 _ACCURACY = ("accuracy", "acc", "eval_acc", "eval_accuracy")
 _LOSS = ("loss", "eval_loss")
 _TRAINING_LOSS = ("train_loss", "loss")
+CODEBOOK = 256  # centres at most in a line of the history
 
 
 class Record:
@@ -54,6 +58,14 @@ class Record:
         """A round begins."""
         self._began = self._trained = time.monotonic()
         self._refused: dict[str, int] = {}
+        self._centers: list[float] | None = None
+
+    def show(self, message: bytes) -> None:
+        """Keep the centres of this round's codebook, where its message carries one."""
+        sections = Message.from_bytes(message).sections
+        if Section.CENTERS in sections:
+            centers = decode_centers(sections[Section.CENTERS])
+            self._centers = [float(center) for center in centers] if len(centers) <= CODEBOOK else None
 
     def failed(self, why: str) -> None:
         """Count a client that did not answer as it should."""
@@ -70,7 +82,6 @@ class Record:
     def finish_round(self, trained: MetricRecord | None, shown: MetricRecord | None) -> None:
         """The round's line of the history, then the checkpoint; the metrics are those of training and evaluation."""
         server, report, traffic = self.server, self.report, self.ledger.finish_round()
-        last = None if server.last is None or len(server.last.centers) > 256 else server.last.centers
         record = {
             "round": report.number,
             "clients": list(traffic.per_client),
@@ -81,7 +92,7 @@ class Record:
             "loss": _first(shown, _LOSS),
             "training_loss": _first(trained, _TRAINING_LOSS),
             **traffic.record(),
-            "centers": None if last is None or not last.size else [float(center) for center in last],
+            "centers": self._centers,
             "seconds": {
                 "training": self._trained - self._began,  # waiting for the network included
                 "method": 0.0,
@@ -109,9 +120,10 @@ class Record:
             "rounds": len(self.history),
             "seconds": sum(parts.values()),
             "parts": parts,
-            "partition": None,
+            "refused": sum(sum(line["refused"].values()) for line in self.history),
+            "partition": {"concentration": None, "classes": None},  # who holds what, the server never sees
             "versions": self.config["versions"],
-            "machine": {"platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()},
+            "machine": self.config["machine"],
         }
         if self.run is not None:
             self.run.finish(self.summary, self.server.model)
@@ -147,7 +159,7 @@ def open_record(
         **about,
         "federation": server.federation.hex(),
         "settings": method.settings(),
-        "versions": versions(),
+        **surroundings(),
     }
     return Record(server, run, config, fedavg_sizes(state))
 
@@ -168,14 +180,18 @@ def _first(metrics: MetricRecord | None, names: tuple[str, ...]) -> float | None
     return None
 
 
-def versions() -> dict[str, str]:
-    """The versions of what a run on Flower stands on.
+def surroundings() -> dict[str, Any]:
+    """The versions and the machine that the server runs with.
 
-    >>> versions()["fedcode"] == fedcode.__version__
+    >>> surroundings()["versions"]["fedcode"] == fedcode.__version__
     True
     """
-    found = {"fedcode": fedcode.__version__}
+    versions = {"python": platform.python_version(), "fedcode": fedcode.__version__}
     for name in ("numpy", "numba", "pcodec", "flwr"):
         with suppress(PackageNotFoundError):  # numba can be left out
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "versions": versions,
+        "machine": {"platform": f"{platform.system()} {platform.machine()}", "cores": cores},
+    }

@@ -320,10 +320,12 @@ class FedCode(FedAvg):
         evaluate = kind == MessageType.EVALUATE
         count = self.record.ledger.evaluated if evaluate else self.record.ledger.sent
         contents: dict[bytes, RecordDict] = {}  # one record for all who stand alike: it is hashed and sent once
-        messages = []
+        messages: list[Message] = []
         for name in names:
             data = self.record.server.message_for(name, evaluate=evaluate)
             count(name, data)
+            if not messages and not evaluate:
+                self.record.show(data)
             if data not in contents:
                 records: dict[str, Any] = {self.arrayrecord_key: record_of(data), self.configrecord_key: config}
                 if self.weighted_by_key != EXAMPLES:
