@@ -143,7 +143,8 @@ def in_chunks(work: Callable[[int, int], R], size: int, least: int = 1 << 17) ->
     >>> in_chunks(lambda start, stop: stop - start, 10)
     [10]
     """
-    count = 1 if getattr(_chunk, "running", False) else max(1, min(threads(), size // least))
+    many = size >= 2 * least and not getattr(_chunk, "running", False)
+    count = max(1, min(threads(), size // least)) if many else 1
     edges = [size * i // count for i in range(count + 1)]
     if count == 1:
         return [work(0, size)]

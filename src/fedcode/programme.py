@@ -47,10 +47,12 @@ def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles
         cuts = np.empty(k + 1, np.int64)
         _solve(count, total, square, np.empty((2, bins.size + 1)), np.zeros(k * (bins.size + 2), np.int64), cuts)
         return _centers(count, total, square, cuts)
-    grid, price = _grid(bins, means, k)
+    sums = _needed(bins, means, k)
+    price = float(sums[-1] ** 3 / (6 * float(k) ** 3))
     if bins.size <= FEW:
         cuts, _ = _shortest(count, total, square, k, price)
         return _centers(count, total, square, cuts)
+    grid = _grid(sums, k)
     if start is None or start.size != k:
         cuts, price = _shortest(count[grid], total[grid], square[grid], k, price)
         near = grid[cuts]
@@ -113,8 +115,8 @@ def _solve(count: Any, total: Any, square: Any, best: Any, last: Any, cuts: Any)
         cuts[run] = last[run * width + cuts[run + 1]]
 
 
-def _grid(bins: Bins, means: Doubles, k: int) -> tuple[Cuts, float]:
-    """Edges between which lies an equal share of what centres are needed for, and the price of a run."""
+def _needed(bins: Bins, means: Doubles, k: int) -> Doubles:
+    """How many centres are needed up to each edge, but for a factor; the price of a run follows from their cube."""
     width = np.gradient(means)
     mass = np.cbrt(bins.counts * width * width)
     runs = max(COARSE, 8 * k)
@@ -123,10 +125,15 @@ def _grid(bins: Bins, means: Doubles, k: int) -> tuple[Cuts, float]:
         if mass.max() <= 1.01 * cap:
             break
         mass = np.minimum(mass, cap)
-    sums = np.concatenate([[0.0], np.cumsum(mass)])
-    grid = np.searchsorted(sums, np.linspace(0, sums[-1], runs + 1)).clip(0, bins.size)
-    grid[0], grid[-1] = 0, bins.size
-    return np.unique(grid), float(sums[-1] ** 3 / (6 * float(k) ** 3))
+    return np.concatenate([[0.0], np.cumsum(mass)])
+
+
+def _grid(sums: Doubles, k: int) -> Cuts:
+    """Edges between which lies an equal share of what centres are needed for."""
+    size = sums.size - 1
+    grid = np.searchsorted(sums, np.linspace(0, sums[-1], max(COARSE, 8 * k) + 1)).clip(0, size)
+    grid[0], grid[-1] = 0, size
+    return np.unique(grid)
 
 
 def _shortest(count: Doubles, total: Doubles, square: Doubles, k: int, price: float) -> tuple[Cuts, float]:

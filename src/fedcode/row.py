@@ -83,8 +83,12 @@ class Row:
             lows, highs = zip(*found, strict=True)
             return float(np.min(lows)), float(np.max(highs))  # unlike min(), these pass a NaN on
 
-        lows, highs = zip(*self.over(work), strict=True)
-        low, high = float(np.min(lows)), float(np.max(highs))
+        if self.size <= BLOCK:
+            block = self.read(0, self.size)
+            low, high = float(block.min()), float(block.max())
+        else:
+            lows, highs = zip(*self.over(work), strict=True)
+            low, high = float(np.min(lows)), float(np.max(highs))
         if not (np.isfinite(low) and np.isfinite(high)):
             self._refuse()
         return low, high

@@ -70,7 +70,8 @@ def _entropy(gaps: Positions) -> int:
     """The entropy of the gaps in bytes, page by page, rounded down."""
     bits = 0.0
     for page in np.split(gaps, np.cumsum(pages(gaps.size))[:-1]):
-        counts = np.unique(page, return_counts=True)[1]
+        counts = np.bincount(page) if int(page.max()) < 1 << 16 else np.unique(page, return_counts=True)[1]
+        counts = counts[counts > 0]
         bits += page.size * np.log2(page.size) - float((counts * np.log2(counts)).sum())
     return int(bits / 8 * (1 - 1e-9))
 

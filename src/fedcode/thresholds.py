@@ -109,8 +109,10 @@ def look_up(row: Row, thresholds: Floats, table: npt.NDArray[Any]) -> npt.NDArra
     A NonFiniteError if a value is NaN or infinite.
     """
     if row.size <= FEW:
-        row.extremes()
-        found: npt.NDArray[Any] = table[np.searchsorted(thresholds, row.read(0, row.size))]
+        values = row.read(0, row.size)
+        if not np.isfinite(values).all():
+            row.extremes()  # which says how many there are, and where
+        found: npt.NDArray[Any] = table[np.searchsorted(thresholds, values)]
         return found.reshape(row.shape)
     out = np.empty(row.size, table.dtype)
     scale, low, first = _cells(thresholds)
