@@ -14,6 +14,7 @@ import torch
 
 from fedcode.data import Dataset, partition
 from fedcode.data.partition import Indices
+from fedcode.errors import ArgumentError
 from fedcode.simulation.config import Config
 
 Parts = Sequence[Indices]
@@ -51,7 +52,11 @@ def parts(config: Config, data: Dataset) -> list[Indices]:
     """Who holds which training examples."""
     rng = np.random.default_rng(number("partition", config.seed))
     if config.partition == "equal":
-        return partition.equal(data.labels, config.clients, rng)
+        return partition.equal(np.zeros(data.examples), config.clients, rng)
+    if not data.classes:
+        raise ArgumentError(
+            f'the partition "{config.partition}" is by classes, and these labels are none. Take "equal".'
+        )
     if config.partition == "shards":
         return partition.shards(data.labels, config.clients, rng)
     return partition.dirichlet(data.labels, config.clients, config.beta, rng, config.minimum)

@@ -33,6 +33,10 @@ class Run:
     summary: dict[str, Any]
     state: dict[str, Any] = field(repr=False)
 
+    def load_into(self, module: torch.nn.Module) -> None:
+        """Load the global model into a network of its kind, in place."""
+        module.load_state_dict({name: torch.as_tensor(value) for name, value in self.state.items()})
+
 
 def run(
     config: Config,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from typing import Any
 
+from fedcode.client import memory_of
 from fedcode.errors import MessageError, RefusedError, RunError
 from fedcode.events import ClientDone, Event, RoundDone, RoundStarted, RunDone, RunStarted
 from fedcode.joined import join, split
@@ -46,6 +47,7 @@ class Rounds:
         self._saved_at, self._saving = time.perf_counter(), 0.0
         kept = directory.restore() if directory is not None else None
         folder = None if directory is None else directory.memories
+        self.known = memory_of(draw.first) if config.known else b""  # what whoever remembers nothing else holds
         if kept is None:
             self.server: Server = self.method.server(
                 draw.first, seed=config.seed, known=config.known, federation=_federation(config)
@@ -143,7 +145,7 @@ class Rounds:
                 message = self.server.message_for(name)
             self.ledger.sent(name, message)
             part = self.draw.parts[draws.index_of(name)]
-            yield Job(number, name, message, self.memories.get(name), part)
+            yield Job(number, name, message, self.memories.get(name) or self.known, part)
 
     def _accept(self, result: Result, number: int, seconds: dict[str, float]) -> bool:
         """Fold in a reply; False where the client could not use its message and needs another."""
