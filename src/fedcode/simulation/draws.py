@@ -54,9 +54,7 @@ def parts(config: Config, data: Dataset) -> list[Indices]:
     if config.partition == "equal":
         return partition.equal(np.zeros(data.examples), config.clients, rng)
     if not data.classes:
-        raise ArgumentError(
-            f'the partition "{config.partition}" is by classes, and these labels are none. Take "equal".'
-        )
+        raise ArgumentError(f"partition={config.partition!r} goes by classes, and these labels are none. Take 'equal'.")
     if config.partition == "shards":
         return partition.shards(data.labels, config.clients, rng)
     return partition.dirichlet(data.labels, config.clients, config.beta, rng, config.minimum)
