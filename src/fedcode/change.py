@@ -68,7 +68,7 @@ class Change:
         scales = decode_scales(message.section(Section.SCALES), count)
         centers = decode_centers(message.section(Section.CENTERS))
         labels = decode_labels(message.section(Section.LABELS), layout.matrices, len(centers))
-        if float(scales.max()) * float(np.abs(centers).max()) > float(np.finfo(np.float32).max):
+        if float(scales.max(initial=0)) * float(np.abs(centers).max(initial=0)) > float(np.finfo(np.float32).max):
             raise MessageError("the change is greater than any float32.")
         return cls(layout, scales, centers, labels)
 
@@ -84,7 +84,7 @@ def code_change(change: Vector, layout: Layout, bits: float, debias: bool = Fals
     scales = np.empty(len(places), np.float32)
     for index, place in enumerate(places):
         part = change[place]
-        rms = np.sqrt(np.square(part, dtype=np.float64).mean())
+        rms = np.sqrt(np.square(part, dtype=np.float64).sum() / max(1, part.size))
         scales[index] = expand(above(rms))[0]
         np.divide(part, scales[index] or np.float32(1), out=scaled[place])
     codebook = cluster(scaled, bits=bits)
