@@ -13,6 +13,7 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
+from trials.faults import FAULTS
 
 import fedcode
 from fedcode import rundir, wire
@@ -180,40 +181,10 @@ def test_the_files_are_those_of_a_run(tmp_path: Path) -> None:
 # ---- what goes wrong
 
 
-def garbage(_: Message) -> bytes:
-    return b"\x93FC" + bytes(60)
-
-
-def not_a_number(reply: Message) -> bytes:
-    found = find(reply.content)
-    assert found is not None
-    message = wire.Message.from_bytes(found[1])
-    body = bytes(np.full(len(message.section(wire.Section.VALUES)) // 4, np.nan, np.float32).tobytes())
-    return changed(message, sections=dict(message.sections) | {wire.Section.VALUES: body})
-
-
-def another_round(reply: Message) -> bytes:
-    found = find(reply.content)
-    assert found is not None
-    message = wire.Message.from_bytes(found[1])
-    return changed(message, round=message.round + 1)
-
-
-def another_model(reply: Message) -> bytes:
-    found = find(reply.content)
-    assert found is not None
-    return changed(wire.Message.from_bytes(found[1]), layout=b"anything")
-
-
-def changed(message: wire.Message, **fields: Any) -> bytes:
-    from dataclasses import replace
-
-    return replace(message, **fields).to_bytes()
-
-
-@pytest.mark.parametrize("fault", [garbage, not_a_number, another_round, another_model])
+@pytest.mark.parametrize("method", ["fedavg", "fedcode", "delta"])
+@pytest.mark.parametrize("fault", FAULTS.values())
 def test_a_bad_reply_is_refused_and_the_round_goes_on(
-    fault: Callable[[Message], bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    fault: Callable[[Message], bytes], method: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     net = network(tmp_path)
     honest = Network({node: app(tmp_path / "honest") for node in NODES[1:]}, {4: 1, 31: 2})
@@ -226,10 +197,10 @@ def test_a_bad_reply_is_refused_and_the_round_goes_on(
         return reply
 
     net.fault = meddle
-    strategy = FedCode(method="fedavg")
+    strategy = FedCode(method=method)
     with caplog.at_level(logging.WARNING, "flwr"):
         result = strategy.start(net, record(), num_rounds=2)
-    expected = FedCode(method="fedavg").start(honest, record(), num_rounds=2)
+    expected = FedCode(method=method).start(honest, record(), num_rounds=2)
     same(result.arrays, arrays_of(expected.arrays))
     assert [sum(line["refused"].values()) for line in strategy.record.history] == [1, 1]
     assert [line["replies"] for line in strategy.record.history] == [2, 2]

@@ -18,10 +18,14 @@ def garbage(reply: Message) -> bytes:
 
 
 def not_a_number(reply: Message) -> bytes:
-    """A whole model that is not a number anywhere, with a checksum that fits."""
+    """Not a number wherever its reply has some, with a checksum that fits."""
     message = _message(reply)
-    body = np.full(len(message.section(wire.Section.VALUES)) // 4, np.nan, np.float32).tobytes()
-    return replace(message, sections=dict(message.sections) | {wire.Section.VALUES: body}).to_bytes()
+    sections = {
+        key: np.full(len(body) // 4, np.nan, np.float32).tobytes() + bytes(body[len(body) // 4 * 4 :])
+        for key, body in message.sections.items()
+        if key != wire.Section.COUNTERS
+    }
+    return replace(message, sections=dict(message.sections) | sections).to_bytes()
 
 
 def another_round(reply: Message) -> bytes:
