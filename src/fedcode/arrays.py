@@ -33,6 +33,21 @@ def encode_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     return bytes(out)
 
 
+def expect(
+    arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: npt.DTypeLike, size: int, missing: bool = False
+) -> None:
+    """MessageError unless there is a row of this name, of so many finite values; `missing`: it may not be there.
+
+    >>> expect({"rest": np.zeros(3, np.float32)}, "rest", np.float32, 3)
+    """
+    found = arrays.get(name)
+    if found is None and missing:
+        return
+    if found is None or found.dtype != dtype or found.shape != (size,) or not np.isfinite(found).all():
+        what = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
+        raise MessageError(f"what was kept as {name!r} should be {size} finite {np.dtype(dtype)}, got {what}.")
+
+
 def decode_arrays(data: Buffer) -> dict[str, npt.NDArray[Any]]:
     """What `encode_arrays` wrote; anything else is a MessageError."""
     reader = Reader(data, "the kept arrays")

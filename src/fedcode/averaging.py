@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedcode.arrays import expect
 from fedcode.ends import Kept, Method, Turn, check
+from fedcode.layout import Layout
 from fedcode.state import State
 
 OPTIMISERS = ("none", "momentum", "nesterov", "adam")
@@ -41,6 +43,11 @@ class Averaging(Method):
         )
         check(0 < self.server_lr < float("inf"), f"server_lr must be above 0: got {self.server_lr}")
         check(0 <= self.server_momentum < 1, f"server_momentum must be from 0 to below 1: got {self.server_momentum}")
+
+    def restored(self, kept: Kept, layout: Layout) -> Kept:
+        for name in ("optimiser.speed", "optimiser.square"):
+            expect(kept, name, np.float64, layout.weights, missing=True)
+        return super().restored(kept, layout)
 
     def moved(self, turn: Turn, mean: npt.NDArray[np.float64]) -> State:
         """The model after the optimiser's step towards `mean`: weights by its rule, statistics as they are there."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedcode.arrays import expect
 from fedcode.base import Base
 from fedcode.base_message import read_base, write_base
 from fedcode.clustered import STATISTICS
@@ -26,7 +27,7 @@ from fedcode.reader import Buffer
 from fedcode.sections import decode_counters, decode_values, encode_counters
 from fedcode.sparse import Positions
 from fedcode.state import State, Vector
-from fedcode.wire import Message, Section
+from fedcode.wire import NOTHING, Message, Section
 
 # The weights that a change moves, and by how much.
 Moves = tuple[Positions, Vector]
@@ -54,6 +55,12 @@ class Changing(Method):
     @property
     def acknowledges(self) -> bool:
         return True
+
+    def restored(self, kept: Kept, layout: Layout) -> Kept:
+        for name, found in kept.items():
+            if name.startswith(_PAST):
+                expect(kept, name, np.uint8, max(found.size, len(NOTHING)))
+        return super().restored(kept, layout)
 
 
 @dataclass(frozen=True)

@@ -223,6 +223,10 @@ class Method:
         """What the method keeps before the first round."""
         return {}
 
+    def restored(self, kept: Kept, layout: Layout) -> Kept:
+        """What the method kept, out of a checkpoint; MessageError where it cannot be that."""
+        return kept
+
     def broadcast(self, turn: Turn) -> Broadcast:
         raise NotImplementedError
 

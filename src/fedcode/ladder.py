@@ -29,6 +29,7 @@ STAY = 0.6
 _SPAN = 16  # a ladder of k rungs reaches eight times the weights' rms either way, and further where weights do
 _SLACK = 1.5  # a ladder is kept while its step is within this factor of the right one
 _LEAST = 1 << 16
+_LARGEST = float(np.finfo(np.float32).max)
 _FARTHEST = 1 << 16  # the product of such a number and of a step is exact in float32
 
 
@@ -50,7 +51,7 @@ class Ladder:
     def centers(self) -> Vector:
         """The centres, ascending."""
         numbers = np.arange(self.lowest, self.lowest + self.count)
-        return (numbers * self.step).astype(np.float32)
+        return (numbers * self.step).clip(-_LARGEST, _LARGEST).astype(np.float32)
 
     @classmethod
     def of(cls, centers: Vector) -> Ladder | None:
@@ -72,7 +73,8 @@ class Ladder:
             step = before.step
         else:
             step = float(expand(above(right))[0]) or 1.0
-        lowest, highest = round(least / step), round(greatest / step)
+        most = math.floor(_LARGEST / step)
+        lowest, highest = max(round(least / step), -most), min(round(greatest / step), most)
         return cls(step, lowest, max(highest - lowest, 1) + 1)
 
     def labels(self, weights: Vector, expected: Labels | None = None) -> Labels:
@@ -108,7 +110,7 @@ class Ladder:
         reader.end()
         lowest = -(zigzag + 1 >> 1) if zigzag & 1 else zigzag >> 1
         farthest = max(abs(lowest), abs(lowest + count)) * step
-        if not (step > 0 and farthest <= float(np.finfo(np.float32).max) and count > 1):
+        if not (step > 0 and farthest <= _LARGEST and count > 1):
             raise MessageError(f"a ladder of {count} centres from {lowest} in steps of {step} cannot be.")
         return cls(step, lowest, count)
 

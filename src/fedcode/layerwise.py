@@ -73,7 +73,11 @@ class Layers:
         ends = np.cumsum(sizes.astype(np.int64))
         centers = decode_values(message.section(Section.CENTERS), int(ends[-1]))
         labels = decode_labels(message.section(Section.LABELS), layout.weights, int(sizes.max()))
-        for size, (entry, place) in zip(sizes, layout.tensors, strict=True):
-            if labels[place].max() >= size:
-                raise MessageError(f"a label of {entry.name!r} is beyond its {size} centres.")
-        return cls(layout, np.split(centers, ends[:-1]), labels)
+        return cls(layout, np.split(centers, ends[:-1]), labels).check()
+
+    def check(self) -> Layers:
+        """These, or MessageError where a label is beyond its tensor's centres."""
+        for centers, (entry, place) in zip(self.codebooks, self.layout.tensors, strict=True):
+            if self.labels[place].max() >= centers.size:
+                raise MessageError(f"a label of {entry.name!r} is beyond its {centers.size} centres.")
+        return self

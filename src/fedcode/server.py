@@ -343,7 +343,7 @@ class Server:
         server.bases = {base.digest: base for base in bases}
         server.last = server.bases.get(standing.last)
         server._known = standing.known
-        server.kept = decode_arrays(message.section(Section.EXTRA))
+        server.kept = method.restored(decode_arrays(message.section(Section.EXTRA)), layout)
         server.round = message.round
         server.clients = dict(standing.clients)
         server._begin()

@@ -32,6 +32,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedcode.accumulate import add
+from fedcode.arrays import expect
 from fedcode.averaging import Averaging
 from fedcode.base import Base
 from fedcode.coding import encode_floats
@@ -100,6 +101,10 @@ class FedSparsify(Averaging):
 
     def open(self, model: State) -> Kept:
         return {"mask": np.ones(model.layout.weights, np.bool_)}
+
+    def restored(self, kept: Kept, layout: Layout) -> Kept:
+        expect(kept, "mask", np.bool_, layout.weights)
+        return super().restored(kept, layout)
 
     def broadcast(self, turn: Turn) -> Broadcast:
         mask, weights = turn.kept["mask"], turn.model.layout.weights

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedcode.accumulate import add
+from fedcode.arrays import expect
 from fedcode.averaging import Averaging
 from fedcode.base import Base
 from fedcode.base_message import LABELS, check_labels_option, read_base
@@ -41,7 +42,7 @@ from fedcode.layout import Layout
 from fedcode.paper_count import raw_bits
 from fedcode.sections import decode_counters, decode_values, encode_counters
 from fedcode.state import State, Vector
-from fedcode.wire import Message, Section
+from fedcode.wire import NOTHING, Message, Section
 
 SWEEPS = 50
 
@@ -62,10 +63,20 @@ class MUCSC(Averaging):
 
     # ---- server
 
+    def restored(self, kept: Kept, layout: Layout) -> Kept:
+        if "follows" in kept:
+            expect(kept, "follows", np.uint8, len(NOTHING))
+            expect(kept, "sizes", np.int64, len(layout.tensors))
+            sizes = kept["sizes"].clip(1, MAX_CENTERS)
+            expect(kept, "centers", np.float32, int(sizes.sum()))
+            expect(kept, "labels", np.uint8 if self.clusters <= 256 else np.uint16, layout.weights)
+            _update(kept, layout).check()
+        return super().restored(kept, layout)
+
     def broadcast(self, turn: Turn) -> Broadcast:
         asks = {"clusters": self.clusters, "labels": LABELS.index(self.labels)}
         base = Base.of(turn.model)
-        if not turn.kept.keys() >= {"sizes", "centers", "labels", "follows"}:
+        if "follows" not in turn.kept:
             return Broadcast(base, asks=asks)
         layers, follows = _update(turn.kept, base.layout), turn.kept["follows"].tobytes()
         return Broadcast(base, asks=asks, follows=follows, change=_sections(layers, turn.model, self.labels))

@@ -31,6 +31,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedcode.accumulate import add
+from fedcode.arrays import expect
 from fedcode.averaging import Averaging
 from fedcode.base import Base
 from fedcode.changes import (
@@ -75,6 +76,10 @@ class STC(Changing, Averaging):
         check(0 < self.keep <= 1, f"keep must be a share of the weights, above 0 and up to 1: got {self.keep}")
 
     # ---- server
+
+    def restored(self, kept: Kept, layout: Layout) -> Kept:
+        expect(kept, _REST, np.float32, layout.weights, missing=True)
+        return super().restored(kept, layout)
 
     def broadcast(self, turn: Turn) -> Broadcast:
         return broadcast_changes(self, turn, {"keep": self.keep})
