@@ -136,7 +136,7 @@ def _pack_symbols(symbols: Symbols, clusters: int) -> Sections:
 
 def _write_symbols(symbols: Symbols, clusters: int) -> Sections:
     """Zeros among the labels, or the positions of all others and their labels: whichever is smaller."""
-    kept = np.flatnonzero(symbols)
+    kept = np.flatnonzero(symbols != 0)  # of booleans, which is several times as fast
     positions = write_positions(kept, symbols.size)
     labels = encode_labels(symbols[kept] - np.uint8(1), clusters)
     size = len(positions) + len(labels)
