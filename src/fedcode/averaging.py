@@ -52,7 +52,8 @@ class Averaging(Method):
     def moved(self, turn: Turn, mean: npt.NDArray[np.float64]) -> State:
         """The model after the optimiser's step towards `mean`: weights by its rule, statistics as they are there."""
         model, weights = turn.model, turn.model.layout.weights
-        vector = mean.clip(-_LARGEST, _LARGEST).astype(np.float32)
+        mean = mean.clip(-_LARGEST, _LARGEST)
+        vector = mean.astype(np.float32)
         if self.server_optimizer != "none" or self.server_lr != 1:
             before = model.weights.astype(np.float64)
             step = self._step(turn.kept, mean[:weights] - before)
