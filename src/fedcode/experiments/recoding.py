@@ -7,7 +7,9 @@ reply as its receiver does, codes the labels again, and counts whole messages by
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,12 +60,14 @@ def sizes(data: bytes, weights: int, held: Base | None) -> Sizes:
 class Recoding:
     """A trainer around another that counts what other codings would have cost; `finish_round` writes a line.
 
-    folder: the run's directory, where the lines are kept.
+    folder: the run's directory, where the lines are kept. The counting is done in threads, so that the trainer does
+    not wait for it.
     """
 
     def __init__(self, trainer: Trainer, folder: Path) -> None:
         self.trainer = trainer
         self.path = folder / RECODED
+        self._threads = ThreadPoolExecutor(os.cpu_count(), "fedcode-recoding")
         self._begin()
 
     @property
@@ -81,7 +85,7 @@ class Recoding:
                 yield job
 
         for result in self.trainer.train(noted()):
-            self._count(given.pop(result.client), result)
+            self._counting.append(self._threads.submit(self._count, given.pop(result.client), result))
             yield result
 
     def evaluate(self, model: State, pieces: Sequence[tuple[int, int]]) -> list[Score]:
@@ -90,6 +94,7 @@ class Recoding:
 
     def close(self) -> None:
         """Close the trainer inside."""
+        self._threads.shutdown(cancel_futures=True)
         self.trainer.close()
 
     def rewind(self, rounds: int) -> None:
@@ -99,34 +104,33 @@ class Recoding:
 
     def finish_round(self) -> None:
         """Write the round's line."""
+        bytes_ = {coding: {DOWN: 0, UP: 0} for coding in LABELS}
+        messages = {DOWN: 0, UP: 0}
+        for counting in self._counting:
+            for direction, found in counting.result():
+                messages[direction] += 1
+                for coding, size in found.items():
+                    bytes_[coding][direction] += size
         with self.path.open("a") as file:
-            file.write(json.dumps({"bytes": self._bytes, "messages": self._messages}) + "\n")
+            file.write(json.dumps({"bytes": bytes_, "messages": messages}) + "\n")
         self._begin()
 
     def _begin(self) -> None:
-        self._bytes = {coding: {DOWN: 0, UP: 0} for coding in LABELS}
-        self._messages = {DOWN: 0, UP: 0}
+        self._counting: list[Future[list[tuple[str, Sizes]]]] = []
         self._seen: dict[tuple[bytes, bytes], Sizes] = {}
 
-    def _count(self, job: Job, result: Result) -> None:
+    def _count(self, job: Job, result: Result) -> list[tuple[str, Sizes]]:
+        """The sizes of a client's message and of its reply, with their directions."""
         try:
             task = receive(job.message, job.memory or None)
         except FedcodeError:  # a message that its client cannot use costs what it costs
-            self._add(DOWN, dict.fromkeys(LABELS, len(job.message)))
-            self._add(UP, dict.fromkeys(LABELS, len(result.reply)))
-            return
+            return [(way, dict.fromkeys(LABELS, len(data))) for way, data in ((DOWN, job.message), (UP, result.reply))]
         weights, held = task.start.layout.weights, task.incoming.held
         key = (job.message, b"" if held is None else held.digest)
         if key not in self._seen:  # one broadcast goes to many
             self._seen[key] = sizes(job.message, weights, held)
-        self._add(DOWN, self._seen[key])
-        if result.reply:
-            self._add(UP, sizes(result.reply, weights, task.received.base or held))
-
-    def _add(self, direction: str, found: Sizes) -> None:
-        self._messages[direction] += 1
-        for coding, size in found.items():
-            self._bytes[coding][direction] += size
+        down = [(DOWN, self._seen[key])]
+        return [*down, (UP, sizes(result.reply, weights, task.received.base or held))] if result.reply else down
 
 
 def recoded(folder: Path, summary: Mapping[str, Any]) -> dict[str, Any] | None:
