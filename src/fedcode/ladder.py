@@ -9,6 +9,7 @@ is kept, so that a weight which has not moved has the label that both ends expec
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, cast
 
