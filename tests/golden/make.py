@@ -99,6 +99,10 @@ def labels() -> Iterator[Case]:
                 ):
                     yield case(f"entropy-{k}{form}", row, k, coding="entropy")
                     yield case(f"context-{k}{form}", moved, k, coding="context", context=near)
+    for k, count in ((6, 4000), (256, 20_000)):  # what was expected says how much a label moves
+        near = expected_labels(count, k)
+        moved = (near + np.rint(rng.normal(0, 0.2 + 3 * (near < k // 2))).astype(np.int64)) % k
+        yield case(f"context-{k}-groups", moved, k, coding="context", context=near)
     with mock.patch.object(symbols, "_single_bin_costs", return_value=True):
         yield case("entropy-40000-split", rng.integers(0, 40000, 500), 40000, coding="entropy")
     yield case("entropy-two-pages", (rng.random(300_000) < 0.02) * rng.integers(1, 5, 300_000), 5)

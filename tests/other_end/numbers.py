@@ -145,12 +145,23 @@ def labels(data: bytes, count: int, k: int, expected: Sequence[int] | None = Non
     way, form = data[0] & ~48, data[0] & 48
     if way == 1:
         return unpacked(data[1:], count, (k - 1).bit_length())
-    numbers = symbols(data[1:], form, count, k)
     if way == 2:
-        return numbers
-    assert way == 3
+        return symbols(data[1:], form, count, k)
     assert expected is not None
+    numbers = symbols(data[1:], form, count, k) if way == 3 else _grouped(data[1:], k, expected)
     return [(e + unzigzag(d)) % k for e, d in zip(expected, numbers, strict=True)]
+
+
+def _grouped(data: bytes, k: int, expected: Sequence[int]) -> list[int]:
+    cursor = Cursor(data)
+    number = cursor.unpack("B")
+    width = (number - 1).bit_length()
+    groups = unpacked(cursor.take((k * width + 7) // 8), k, width)
+    lengths = [cursor.varint() for _ in range(number)]
+    places = [groups[label] for label in expected]
+    parts = [iter(labels(cursor.take(length), places.count(group), k)) for group, length in enumerate(lengths)]
+    assert cursor.done
+    return [next(parts[group]) for group in places]
 
 
 def label_blocks(data: bytes, count: int, k: int) -> list[int]:
