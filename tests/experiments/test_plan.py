@@ -40,6 +40,12 @@ def test_the_rounds_can_be_set_and_stand_apart() -> None:
     assert plan.key != Plan("small-iid").key
 
 
+def test_what_is_non_iid_can_be_so_to_another_degree() -> None:
+    plan = Plan("table-resnet20", dataset="cifar10", beta=2.0)
+    assert {cell.beta for cell in plan.cells()} == {10.0, 2.0}
+    assert plan.key == "small, cifar10, beta 2"
+
+
 def test_the_count_stays_that_of_the_papers_own_rounds() -> None:
     line = Plan("table-resnet20", dataset="digits", rounds=1).lines()[1]
     size = line.counted()
@@ -55,7 +61,7 @@ def test_plans_of_one_key_join() -> None:
     assert one.and_also(Plan("small-iid")).methods == ()  # no choice is the wider one
 
 
-@pytest.mark.parametrize("wrong", [{"name": "nothing"}, {"scale": "large"}, {"rounds": 0}])
+@pytest.mark.parametrize("wrong", [{"name": "nothing"}, {"scale": "large"}, {"rounds": 0}, {"beta": 0.0}])
 def test_what_cannot_be_run_is_refused_at_once(wrong: dict[str, object]) -> None:
     with pytest.raises(ArgumentError):
         Plan(**{"name": "small-iid", **wrong})  # type: ignore[arg-type]

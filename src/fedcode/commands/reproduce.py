@@ -33,6 +33,7 @@ def reproduce(
     scale: Annotated[str, _option("small, or the paper's own setting: paper.", _WHAT)] = "small",
     dataset: Annotated[str | None, _option("Another data set; with digits everything takes minutes.", _WHAT)] = None,
     rounds: Annotated[int | None, _option("Another number of rounds; its tables stand apart.", _WHAT)] = None,
+    beta: Annotated[float | None, _option("Another concentration for what is non-IID, apart as well.", _WHAT)] = None,
     seeds: Annotated[str | None, _option("Which seeds, as 0,1,2.", _WHAT)] = None,
     methods: Annotated[
         list[str] | None, _option("This method beside FedAvg; again for more.", _WHAT, "--method")
@@ -88,6 +89,7 @@ def reproduce(
             scale=scale,
             dataset=dataset,
             rounds=rounds,
+            beta=beta,
             seeds=_seeds(seeds),
             methods=tuple(methods or ()),
             everything=everything,

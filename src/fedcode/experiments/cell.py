@@ -99,7 +99,7 @@ class Cell:
         """
         text = json.dumps(self.document(), sort_keys=True)
         digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-        skew = "iid" if self.beta >= 1 else "noniid"
+        skew = "iid" if self.beta >= 10 else "noniid"
         scale = "" if self.scale == self.dataset else f"{self.scale}-"
         return f"{scale}{self.dataset}-{skew}-{self.method}-s{self.seed}-{digest}"
 

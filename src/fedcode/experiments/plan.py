@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from fedcode.errors import ArgumentError
-from fedcode.experiments.catalogue import Experiment, Row, experiment
+from fedcode.experiments.catalogue import NON_IID, Experiment, Row, experiment
 from fedcode.experiments.cell import DIGITS, SCALES, Cell
 from fedcode.methods import class_of
 from fedcode.paper_count import Count, RunSize
@@ -50,6 +50,8 @@ class Line:
 class Plan:
     """What `fedcode reproduce NAME` was asked for. dataset, rounds: None for the experiment's own.
 
+    beta: Dirichlet's concentration for what is non-IID, in the place of the experiment's own.
+
     >>> plan = Plan("codebook-silence", dataset="digits", seeds=(0, 1))
     >>> [line.label for line in plan.lines()], len(plan.cells())
     (['FedAvg', 'FedCode', 'FedCode, codebook rounds silent'], 6)
@@ -59,6 +61,7 @@ class Plan:
     scale: str = "small"
     dataset: str | None = None
     rounds: int | None = None
+    beta: float | None = None
     seeds: tuple[int, ...] = ()
     methods: tuple[str, ...] = ()
     everything: bool = False
@@ -70,6 +73,8 @@ class Plan:
             raise ArgumentError(f"the scale is one of {', '.join(SCALES)}: got {self.scale!r}.")
         if self.rounds is not None and self.rounds < 1:
             raise ArgumentError(f"a run has 1 round or more: got {self.rounds}.")
+        if self.beta is not None and not self.beta > 0:
+            raise ArgumentError(f"beta is above 0: got {self.beta}.")
         for method in self.methods:
             class_of(method)  # says so where there is none
         if not self.seeds:
@@ -102,6 +107,8 @@ class Plan:
         moved = (cell.on(self.dataset) if self.dataset else cell).at(self.scale)
         if self.rounds is not None:
             moved = replace(moved, rounds=self.rounds)
+        if self.beta is not None and cell.beta == NON_IID:
+            moved = replace(moved, beta=self.beta)
         return tuple(replace(moved, seed=seed) for seed in self.seeds)
 
     @property
@@ -112,7 +119,9 @@ class Plan:
         ('digits', 'paper, 2 rounds')
         """
         parts = [DIGITS] if self.dataset == DIGITS else [self.scale, *([self.dataset] if self.dataset else [])]
-        return ", ".join([*parts, *([f"{self.rounds} rounds"] if self.rounds else [])])
+        parts += [f"{self.rounds} rounds"] if self.rounds else []
+        parts += [f"beta {self.beta:g}"] if self.beta else []
+        return ", ".join(parts)
 
     def and_also(self, other: Plan) -> Plan:
         """Both plans of one key as one."""

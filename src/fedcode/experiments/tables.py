@@ -56,7 +56,7 @@ def _accuracy(plan: Plan, lines: Sequence[Measured]) -> Table:
                 "*" if one in front else None,
             ]
         )
-    same = plan.scale == "paper" and plan.rounds is None
+    same = plan.scale == "paper" and plan.rounds is None and plan.beta is None
     columns = (
         Column("setting"),
         Column("seeds"),
