@@ -32,7 +32,8 @@ from fedcode.wire import NOTHING, Message, Section
 # The weights that a change moves, and by how much.
 Moves = tuple[Positions, Vector]
 
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST = 1e37  # no weight grows beyond it, whatever comes in: the difference of two is still a float32
+_GREATEST = np.finfo(np.float32).max
 _PAST, _FROM = "past.", "base"
 
 
@@ -120,6 +121,21 @@ def move(vector: Vector, positions: Positions, by: Vector) -> None:
 
 
 # ---- up
+
+
+def changed(start: State, trained: State, over: Vector | None) -> Vector:
+    """What training has changed, and what earlier rounds left over; nothing beyond what a float32 can be.
+
+    >>> from fedcode.state import flatten
+    >>> start, trained = (flatten({"w": np.full(2, value, np.float32)}) for value in (1, 4))
+    >>> changed(start, trained, np.array([-1, 1], np.float32))
+    array([2., 4.], dtype=float32)
+    """
+    with np.errstate(over="ignore"):
+        change = trained.weights - start.weights
+        if over is not None:
+            change += over
+    return change.clip(-_GREATEST, _GREATEST, out=change)
 
 
 def check_changed(reply: Reply) -> Base:

@@ -16,6 +16,7 @@ from fedcode.wire import Section
 from tests.methods.reference import largest, mean_row, rest_of
 from tests.methods.rounds import (
     CLIENTS,
+    EXAMPLES,
     STATISTICS,
     WEIGHTS,
     Arrays,
@@ -132,6 +133,19 @@ def test_a_local_reply_names_what_it_keeps_among_what_the_mask_keeps() -> None:
     np.testing.assert_array_equal(read_positions(found.reply.section(Section.POSITIONS), mask.size), kept)
     values = np.frombuffer(found.reply.section(Section.VALUES), "<f4")
     np.testing.assert_array_equal(values[:keep], local[kept])
+
+
+def test_the_mean_is_taken_in_doubles() -> None:
+    ends = Ends.of("fedsparsify", initial=0.3, until=5)
+    ends.round()
+    mask = row(ends.state) != 0
+    found = ends.round()
+    total: Floats = np.zeros(WEIGHTS)
+    for client, exchange in found.items():
+        total += EXAMPLES[client] * row(exchange.trained)
+    mean = (total / sum(EXAMPLES.values())).astype(np.float32)
+    kept = mask & (row(ends.state) != 0)
+    np.testing.assert_array_equal(row(ends.state)[kept], mean[kept])
 
 
 @pytest.mark.parametrize("mode", ["global", "local"])

@@ -130,7 +130,7 @@ class FedSparsify(Averaging):
         if place is None:
             add(total, values, reply.examples)
         else:
-            total[place] += float(reply.examples) * values[:count]
+            total[place] += reply.examples * values[:count].astype(np.float64)
             add(total[layout.weights :], values[count:], reply.examples)
         if self.mode == "local":
             sums.vector("votes", layout.weights)[slice(None) if place is None else place] += 1

@@ -33,6 +33,7 @@ from fedcode.changes import (
     Changing,
     Moves,
     broadcast_changes,
+    changed,
     check_changed,
     move,
     only_change,
@@ -121,9 +122,8 @@ class GTopK(Changing):
 
     @staticmethod
     def answer(incoming: Incoming, start: Start, trained: State, rng: np.random.Generator) -> tuple[Sections, Kept]:
-        change, over = trained.weights - start.state.weights, _left_over(incoming)
-        if over is not None:
-            change += over
+        over = _left_over(incoming)
+        change = changed(start.state, trained, over)
         positions = top(change, share_of(incoming.asked("density", 0, 1), change.size))
         exact = not incoming.asked("statistics", 0, 1, 0)
         sections: Sections = {Section.CHANGES: join([_write(positions, change[positions], incoming.layout)])}

@@ -38,6 +38,7 @@ from fedcode.changes import (
     Changing,
     Moves,
     broadcast_changes,
+    changed,
     check_changed,
     move,
     only_change,
@@ -61,6 +62,7 @@ from fedcode.topk import read_positions, share_of, top, write_positions
 from fedcode.wire import Message, Section
 
 _REST = "rest"
+_GREATEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +101,8 @@ class STC(Changing, Averaging):
 
     def finish(self, turn: Turn, sums: Sums) -> State:
         mean, layout = sums.mean(), sums.layout
-        change = (self.server_lr * self._step(turn.kept, mean[: layout.weights])).astype(np.float32)
-        change += turn.kept.get(_REST, np.float32(0))
+        step = self.server_lr * self._step(turn.kept, mean[: layout.weights]) + turn.kept.get(_REST, np.float64(0))
+        change = step.clip(-_GREATEST, _GREATEST).astype(np.float32)
         data = _write(change, layout, self.keep)
         positions, values = _read(data, layout)
         remember_change(turn, data)
@@ -119,10 +121,8 @@ class STC(Changing, Averaging):
 
     @staticmethod
     def answer(incoming: Incoming, start: Start, trained: State, rng: np.random.Generator) -> tuple[Sections, Kept]:
-        change, layout = trained.weights - start.state.weights, incoming.layout
-        over = settled(incoming, layout.weights)
-        if over is not None:
-            change += over
+        layout = incoming.layout
+        change = changed(start.state, trained, settled(incoming, layout.weights))
         data = _write(change, layout, incoming.asked("keep", 0, 1))
         positions, values = _read(data, layout)
         change[positions] -= values
