@@ -110,7 +110,7 @@ class Ladder:
         zigzag, count = reader.varint(2 * _FARTHEST), reader.varint(MAX_LABELS)
         reader.end()
         lowest = -(zigzag + 1 >> 1) if zigzag & 1 else zigzag >> 1
-        farthest = max(abs(lowest), abs(lowest + count)) * step
+        farthest = max(abs(lowest), abs(lowest + count - 1)) * step
         if not (step > 0 and farthest <= _LARGEST and count > 1):
             raise MessageError(f"a ladder of {count} centres from {lowest} in steps of {step} cannot be.")
         return cls(step, lowest, count)

@@ -103,7 +103,7 @@ def method(name: str, **settings: Any) -> Method:
     fields = {_FIELDS.get(setting, setting): value for setting, value in settings.items()}
     known = [field.name for field in dataclasses.fields(cls)]
     for setting, given in zip(settings, fields, strict=True):
-        if given not in known:
+        if given not in known or setting in _FIELDS.values():
             shown = sorted(options(name))
             near = difflib.get_close_matches(setting, shown, 1)
             guess = f" Did you mean {near[0]!r}?" if near else ""
