@@ -36,7 +36,7 @@ def test_one_command_runs_an_experiment_and_prints_and_stores_its_tables(
     command = ["reproduce", "small-iid", "--dataset", "digits", "--rounds", "1", "--method", "fedzip", *where]
     assert main(command) == 0
     said = capsys.readouterr()
-    assert "accuracy and bytes (digits, 1 rounds)" in said.out
+    assert "accuracy and bytes (digits, 1 round)" in said.out
     assert "round 1/1" in said.err
     assert main([*command, "--json", "-q"]) == 0
     said = capsys.readouterr()
@@ -44,7 +44,7 @@ def test_one_command_runs_an_experiment_and_prints_and_stores_its_tables(
     document = json.loads(said.out)
     assert (len(document["done"]), document["failed"], document["stopped"]) == (3, {}, False)
     stored = json.loads((tmp_path / "results" / "small-iid.json").read_text())
-    assert document["tables"] == stored["tables"]["digits, 1 rounds"]
+    assert document["tables"] == stored["tables"]["digits, 1 round"]
 
 
 def test_a_run_that_is_done_is_printed_at_once(made: Made, capsys: pytest.CaptureFixture[str]) -> None:

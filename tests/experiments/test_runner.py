@@ -146,7 +146,7 @@ def test_what_cannot_be_run_is_named_with_the_reason(tmp_path: Path) -> None:
     outcome = reproduce([plan], Results(tmp_path / "results"), How(runs=tmp_path, data_dir=str(tmp_path / "data")))
     assert len(outcome.failed) == 4
     assert all("Speech Commands" in str(error) for error in outcome.failed.values())
-    table = json.loads((tmp_path / "results" / "table-yamnet.json").read_text())["tables"]["small, 1 rounds"][-1]
+    table = json.loads((tmp_path / "results" / "table-yamnet.json").read_text())["tables"]["small, 1 round"][-1]
     assert [row[1] for row in table["rows"]] == ["not run"] * 4
 
 

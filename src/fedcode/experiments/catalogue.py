@@ -258,10 +258,10 @@ def _steps(beta: float) -> Callable[[bool], Iterator[Row]]:
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
-        Experiment("table-resnet20", "ResNet-20: FedAvg and FedCode (the paper's table 2a)", _resnet20),
-        Experiment("table-mobilenet", "MobileNetV2: FedAvg and FedCode (the paper's table 2b)", _mobilenet),
-        Experiment("table-yamnet", "YAMNet on Speech Commands (the paper's table 3)", _yamnet),
-        Experiment("table-comparison", "FedCode and its rivals, ResNet-20, CIFAR-100", _comparison),
+        Experiment("table-resnet20", "FedAvg and FedCode, the paper's table 2a (ResNet-20)", _resnet20),
+        Experiment("table-mobilenet", "FedAvg and FedCode, the paper's table 2b (MobileNetV2)", _mobilenet),
+        Experiment("table-yamnet", "FedAvg and FedCode, the paper's table 3 (YAMNet, Speech Commands)", _yamnet),
+        Experiment("table-comparison", "FedCode and its rivals", _comparison),
         Experiment("table-frequencies", "How often whole models travel: F1 and F2", _frequencies),
         Experiment("figure-clusters", "Accuracy by the number of clusters K", _clusters),
         Experiment("figure-epochs", "Accuracy by the number of local epochs E", _epochs),
@@ -283,7 +283,7 @@ def experiment(name: str) -> Experiment:
     """The experiment of this name, or an error that names them all.
 
     >>> experiment("table-yamnet").title
-    "YAMNet on Speech Commands (the paper's table 3)"
+    "FedAvg and FedCode, the paper's table 3 (YAMNet, Speech Commands)"
     """
     if name not in EXPERIMENTS:
         raise ArgumentError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}.")

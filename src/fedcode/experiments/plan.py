@@ -9,7 +9,7 @@ from typing import Any
 
 from fedcode.errors import ArgumentError
 from fedcode.experiments.catalogue import NON_IID, Experiment, Row, experiment
-from fedcode.experiments.cell import DIGITS, SCALES, Cell
+from fedcode.experiments.cell import DIGITS, SCALES, TITLES, Cell
 from fedcode.methods import class_of
 from fedcode.paper_count import Count, RunSize
 
@@ -119,9 +119,19 @@ class Plan:
         ('digits', 'paper, 2 rounds')
         """
         parts = [DIGITS] if self.dataset == DIGITS else [self.scale, *([self.dataset] if self.dataset else [])]
-        parts += [f"{self.rounds} rounds"] if self.rounds else []
+        parts += [f"{self.rounds} round{'s'[: self.rounds > 1]}"] if self.rounds else []
         parts += [f"beta {self.beta:g}"] if self.beta else []
         return ", ".join(parts)
+
+    @property
+    def shown(self) -> str:
+        """The key as people read it.
+
+        >>> Plan("small-iid", dataset="cifar10", rounds=2).shown, Plan("small-iid", dataset="digits").shown
+        ('small scale, CIFAR-10, 2 rounds', 'digits')
+        """
+        first, *others = self.key.split(", ")
+        return ", ".join([first if first == DIGITS else f"{first} scale", *(TITLES.get(part, part) for part in others)])
 
     def and_also(self, other: Plan) -> Plan:
         """Both plans of one key as one."""

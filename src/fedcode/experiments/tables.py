@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fedcode.experiments.cell import Cell
 from fedcode.experiments.count_tables import counted
 from fedcode.experiments.figures import Measured, at
 from fedcode.experiments.plan import Plan
@@ -12,6 +13,7 @@ from fedcode.experiments.table import Column, Table, Value
 
 DIRECTIONS = ("down", "up", "total")
 SHARES = (0.5, 0.8, 0.9, 0.95)
+NETWORKS = {"resnet20": "ResNet-20", "mobilenetv2": "MobileNetV2", "yamnet": "YAMNet", "digits": "the small network"}
 CODINGS = ("packed", "entropy", "context")
 
 
@@ -86,7 +88,8 @@ def _notes(lines: Sequence[Measured]) -> list[str]:
     rounds = sorted({len(record["history"]) for record in records})
     cells = [record["cell"] for record in records]
     share = {cell["fraction"] for cell in cells}
-    said = [f"Rounds: {', '.join(str(count) for count in rounds)}."]
+    trained = sorted({f"{NETWORKS[cell['network']]} on {Cell.of(cell).title}" for cell in cells})
+    said = [f"Trained: {', '.join(trained)}.", f"Rounds: {', '.join(str(count) for count in rounds)}."]
     if share != {1.0}:
         said.append(f"Share of the training examples: {', '.join(f'{part:.0%}' for part in sorted(share))}.")
     computed = sorted({_computed(record) for record in records})
@@ -179,4 +182,4 @@ def _reduction(record: dict[str, dict[str, object]], coding: str, direction: str
 
 
 def _title(plan: Plan, what: str) -> str:
-    return f"{plan.experiment.title}: {what} ({plan.key if plan.dataset else plan.key + ' scale'})"
+    return f"{plan.experiment.title}: {what} ({plan.shown})"
