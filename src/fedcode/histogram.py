@@ -123,9 +123,10 @@ def _bins(scale: Scale, keys: npt.NDArray[np.int64], counts: Doubles, rest: Doub
     edge = bits.view(np.float32).astype(np.float64) - float(scale.knee)
     unit = np.ldexp(1.0, (bits >> 23) - 150)  # the worth of the last bit there
     sums = counts * edge + unit * rest
-    # Values at both ends of a bin cannot spread more than this for their mean; a third of it if they are even.
+    # Values at both ends of a bin cannot spread more than this for their mean; a third of it if they are even. One
+    # value alone does not spread.
     mean = unit * rest / counts
-    blur = float((counts * mean * (np.ldexp(unit, scale.shift) - mean)).sum()) / 3
+    blur = float(((counts - 1) * mean * (np.ldexp(unit, scale.shift) - mean)).sum()) / 3
     return Bins(float(scale.origin), counts, np.where(negative, -sums, sums), blur, lambda at: scale.tops(keys[at]))
 
 

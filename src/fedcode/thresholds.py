@@ -38,7 +38,7 @@ class Scale(NamedTuple):
     def around(cls, origin: float, knee: float, shift: int) -> Scale:
         """The scale whose knee is the nearest below."""
         base = int(np.float32(knee).view(np.int32)) >> shift << shift
-        origin = origin or -0.0  # from which -0.0 differs by 0.0, as 0.0 does
+        origin = float(np.float32(origin)) or -0.0  # from which -0.0 differs by 0.0, as 0.0 does
         return cls(np.float32(origin), np.int32(base).view(np.float32), base, shift)
 
     def keys(self, values: Floats) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
