@@ -157,7 +157,7 @@ def _left_over(incoming: Incoming) -> Vector | None:
     first = split(sections[Section.CHANGES])[0]
     made_it, _ = _read(first, incoming.layout)
     over = over.copy()
-    over[np.intersect1d(sent, made_it)] = 0
+    over[made_it[np.isin(made_it, sent)]] = 0
     return over
 
 
