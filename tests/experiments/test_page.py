@@ -46,8 +46,12 @@ def test_a_number_in_the_words_comes_from_a_table(made: Made, tmp_path: Path) ->
     assert (tmp_path / "page.md").read_text() == page(made.results)
 
 
-def test_a_number_that_was_not_measured_is_a_dash_and_a_misspelt_one_an_error(made: Made) -> None:
-    assert number(made.results, "codebook-silence", "paper", "FedCode", "best %") == "-"
+def test_a_paragraph_about_what_was_not_measured_is_left_out_and_a_misspelt_number_an_error(made: Made) -> None:
+    words = "## frontier\n\nHere.\n\nAt {codebook-silence|paper|FedCode|best %} or so.\n\nThere.\n"
+    text = page(made.results, words)
+    assert "Here.\n\nThere." in text
+    assert "or so" not in text
+    assert number(made.results, "codebook-silence", SMALL.key, "FedAvg", "to FedAvg") is None
     for wrong in (("nothing", "small", "FedCode", "best %"), ("codebook-silence", SMALL.key, "FedCode", "bets %")):
         with pytest.raises(DataError, match="which no table has"):
             number(made.results, *wrong)

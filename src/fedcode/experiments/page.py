@@ -1,12 +1,14 @@
 """docs/reproduction.md: everything that was measured, beside what the paper says, and what we make of it.
 
 The words stand in discussion.md beside this file, a section for each experiment under its name. They hold no
-numbers of their own: `{experiment|plan|line|column}` stands for what a table of the results says.
+numbers of their own: `{experiment|plan|line|column}` stands for what a table of the results says, and a paragraph
+that asks for what was not measured is left out.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,24 +37,36 @@ def write_page(path: Path, results: Results) -> None:
 def page(results: Results, discussion: str | None = None) -> str:
     """The page as markdown. discussion: the words, otherwise than in discussion.md."""
     said = _sections(DISCUSSION.read_text(encoding="utf-8") if discussion is None else discussion)
-    parts = ["# The paper's experiments, and what we measured", said.get(OPENING, "")]
+    parts = ["# The paper's experiments, and what we measured", *_words(said.get(OPENING, ""), results)]
     for name in EXPERIMENTS:
-        parts += [f"## {name}", f"{EXPERIMENTS[name].title}.", said.get(name, ""), *_tables(name, results)]
-    text = "\n\n".join(part for part in parts if part) + "\n"
-    return _NUMBER.sub(lambda found: number(results, *found.groups()), text)
+        parts += [f"## {name}", f"{EXPERIMENTS[name].title}.", *_words(said.get(name, ""), results)]
+        parts += _tables(name, results)
+    return "\n\n".join(parts) + "\n"
 
 
-def number(results: Results, name: str, key: str, line: str, head: str) -> str:
-    """What the first table of a plan that has this column says of this line; NOTHING where it was not run."""
+def number(results: Results, name: str, key: str, line: str, head: str) -> str | None:
+    """What the first table of a plan that has this column says of this line; None where it was not measured."""
     plan = results.plans.get(name, {}).get(key)
     if plan is None and name in EXPERIMENTS:
-        return NOTHING
+        return None
     tables = [] if plan is None else [*measured(plan, results), *counted(plan)]
     for table in tables:
         for texts in table.texts() if head in table.heads else []:
             if texts[0] == line:
-                return texts[table.heads.index(head)]
+                found = texts[table.heads.index(head)]
+                return None if found == NOTHING else found
     raise DataError(f"{DISCUSSION.name} asks for {name}|{key}|{line}|{head}, which no table has.")
+
+
+def _words(text: str, results: Results) -> Iterator[str]:
+    """The paragraphs with their numbers; one that speaks of what was not measured is left out."""
+    for paragraph in re.split(r"\n{2,}", text):
+        found = {match[0]: number(results, *match.groups()) for match in _NUMBER.finditer(paragraph)}
+        if None in found.values() or not paragraph.strip():
+            continue
+        for asked, value in found.items():
+            paragraph = paragraph.replace(asked, str(value))
+        yield textwrap.fill(paragraph, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _tables(name: str, results: Results) -> Iterator[str]:

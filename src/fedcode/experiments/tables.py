@@ -152,10 +152,9 @@ def _codings(plan: Plan, lines: Sequence[Measured]) -> Table:
         for coding in CODINGS:
             bits = [one.mean(lambda record, d=d, c=coding: _recoded(record, c, d)) for d in DIRECTIONS[:2]]  # type: ignore[misc]
             reductions = [one.mean(lambda record, d=d, c=coding: _reduction(record, c, d)) for d in DIRECTIONS]  # type: ignore[misc]
-            rows.append([one.line.label, coding, *bits, *reductions])
+            rows.append([f"{one.line.label}: {coding}", *bits, *reductions])
     columns = (
-        Column("setting"),
-        Column("labels"),
+        Column("setting: labels"),
         Column("bits down", 3),
         Column("bits up", 3),
         *(Column(f"DTR {direction}", 1) for direction in DIRECTIONS),
