@@ -18,7 +18,7 @@ from fedcode.experiments.plan import Plan
 from fedcode.experiments.recoding import Recoding
 from fedcode.experiments.results import RECODED, Results
 from fedcode.experiments.runner import How, reproduce
-from tests.data.official import cifar
+from tests.data.official import cifar, speech
 from tests.experiments.conftest import SMALL, Made
 
 FEDCODE = SMALL.cells()[1]
@@ -138,6 +138,27 @@ def test_data_that_is_not_here_leaves_its_cells_empty_and_the_others_run(tmp_pat
             found[cell.dataset] = str(error)
     assert found["cifar10"]["summary"]["parameters"] == 269_722
     assert "fedcode data get cifar100" in found["cifar100"]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "network", "parameters"),
+    [
+        ("cifar100", "resnet20", 275_572),
+        ("speechcommands", "yamnet", 3_207_756),
+    ],
+)
+def test_a_network_trains_on_its_own_data_from_official_files(
+    dataset: str, network: str, parameters: int, tmp_path: Path
+) -> None:
+    """Few clients and examples: the files are small ones in the official formats."""
+    speech(tmp_path / "data", clips=4) if dataset == "speechcommands" else cifar(tmp_path / "data", dataset, 60)
+    cell = Cell(method="fedcode", dataset=dataset, network=network, rounds=1, clients=2, epochs=1)
+    how = How(runs=tmp_path / "runs", data_dir=str(tmp_path / "data"), workers=1)
+    record = runner.run_cell(cell, how, runner.Clock(None))
+    assert record is not None
+    assert record["summary"]["parameters"] == parameters
+    assert record["recoded"]["bytes"]["packed"]["up"] > 2 * parameters * 6 / 8  # six bits a label, K=64
+    assert 0 <= record["summary"]["accuracy"]["best"] <= 1
 
 
 def test_what_cannot_be_run_is_named_with_the_reason(tmp_path: Path) -> None:
