@@ -151,7 +151,7 @@ def test_a_network_trains_on_its_own_data_from_official_files(
     dataset: str, network: str, parameters: int, tmp_path: Path
 ) -> None:
     """Few clients and examples: the files are small ones in the official formats."""
-    speech(tmp_path / "data", clips=4) if dataset == "speechcommands" else cifar(tmp_path / "data", dataset, 60)
+    speech(tmp_path / "data", clips=4) if dataset == "speechcommands" else cifar(tmp_path / "data", dataset, 400)
     cell = Cell(method="fedcode", dataset=dataset, network=network, rounds=1, clients=2, epochs=1)
     how = How(runs=tmp_path / "runs", data_dir=str(tmp_path / "data"), workers=1)
     record = runner.run_cell(cell, how, runner.Clock(None))
