@@ -9,6 +9,9 @@ import numpy.typing as npt
 
 from fedcode.kernels import kernel
 
+# A vector up to so long is added as quickly without numba, whose import takes longer than a small model's run.
+SMALL = 1 << 16
+
 Sum = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
 
@@ -41,7 +44,7 @@ def add(total: Sum, values: Values, weight: float) -> None:
     >>> total
     array([3., 3.])
     """
-    _add(total, values, float(weight))
+    (_add if total.size > SMALL else _add_plain)(total, values, float(weight))
 
 
 def add_labels(total: Sum, centers: Values, labels: Values, weight: float) -> None:
