@@ -17,7 +17,7 @@ import math
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from fedcode.errors import MessageError
 from fedcode.reader import Buffer, Reader, text, varint
@@ -182,6 +182,10 @@ class Layout:
     @classmethod
     def from_bytes(cls, data: Buffer) -> Layout:
         """Read what `to_bytes` wrote; anything else is a MessageError."""
+        return _read(bytes(data))
+
+    @classmethod
+    def _unpack(cls, data: bytes) -> Layout:
         outer = Reader(data, "the layout")
         size = outer.varint(_MAX_LAYOUT_BYTES)
         packed = outer.take(outer.left)
@@ -227,6 +231,11 @@ class Layout:
             entries.append(entry)
         reader.end()
         return cls(tuple(entries))
+
+
+@lru_cache(maxsize=8)  # every client is sent the same layout
+def _read(data: bytes) -> Layout:
+    return Layout._unpack(data)
 
 
 def _believable(plain: int, entries: int, packed: int) -> bool:
