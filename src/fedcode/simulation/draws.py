@@ -90,5 +90,8 @@ def seeded(purpose: str, *what: object, device: torch.device | str = "cpu") -> I
     """Torch's own generators seeded inside, and as they were afterwards: for initial weights and dropout."""
     device = torch.device(device)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(number(purpose, *what))
+        if device.type == "cpu":
+            torch.default_generator.manual_seed(number(purpose, *what))  # manual_seed looks for devices for longer
+        else:
+            torch.manual_seed(number(purpose, *what))
         yield

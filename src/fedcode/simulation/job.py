@@ -21,6 +21,7 @@ from fedcode.errors import ArgumentError, CannotUse, NonFiniteError
 from fedcode.simulation.config import Config
 from fedcode.simulation.evaluation import Score, score
 from fedcode.simulation.given import Given
+from fedcode.simulation.network import Network
 from fedcode.simulation.training import train
 from fedcode.state import State
 
@@ -108,6 +109,7 @@ class Bench:
         self.model = found.make().to(device)
         if len(self.dataset.shape) == 3 and self.dataset.shape[0] > 1:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.network = Network(self.model)
         self.step: nn.Module | None = None
         if config.compile:
             self.step = torch.compile(self.model)  # type: ignore[assignment]
@@ -118,7 +120,7 @@ class Bench:
         task = received(job)
         if isinstance(task, Result):
             return task
-        task.start.load_into(self.model)
+        self.network.load(task.start)
         loaded = time.perf_counter()
         config = self.config
         loss = train(
@@ -138,11 +140,14 @@ class Bench:
             precision=config.precision,
             step=self.step,
         )
-        return answered(job, task, self.model, loss, time.perf_counter() - loaded, loaded - began)
+        trained = time.perf_counter()
+        state = self.network.state(task.start.layout)
+        ends = loaded - began + time.perf_counter() - trained
+        return answered(job, task, state, loss, trained - loaded, ends)
 
     def look(self, model: State, pieces: Sequence[tuple[int, int]]) -> list[Score]:
         """Evaluate a model on pieces of the test set."""
-        model.load_into(self.model)
+        self.network.load(model)
         config = self.config
         return [
             score(self.model, self.dataset, *piece, loss=self.loss, precision=config.precision, step=self.step)
