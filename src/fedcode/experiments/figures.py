@@ -80,7 +80,7 @@ class Measured:
     @property
     def rounds(self) -> int:
         """How many rounds were run."""
-        return max((len(record["history"]) for record in self.records), default=0)
+        return max((int(record["summary"]["rounds"]) for record in self.records), default=0)
 
 
 def at(value: object, *path: str) -> float | None:
@@ -95,19 +95,19 @@ def at(value: object, *path: str) -> float | None:
 
 
 def _until(record: Record, accuracy: float) -> float | None:
-    sent = 0
-    for line in record["history"]:
-        sent += int(line["bytes"]["down"]) + int(line["bytes"]["up"])
-        if line["accuracy"] is not None and line["accuracy"] >= accuracy:
+    history, sent = record["history"], 0
+    for reached, down, up in zip(history["accuracy"], history["bytes_down"], history["bytes_up"], strict=True):
+        sent += int(down) + int(up)
+        if reached is not None and reached >= accuracy:
             return sent / BYTES
     return None
 
 
 def _bits(record: Record, round: int) -> float | None:
-    if round > len(record["history"]):
+    if round > record["summary"]["rounds"]:
         return None
-    line = record["history"][round - 1]
-    messages = line["messages"]["down"] + line["messages"]["up"]
-    sent = float(line["bytes"]["down"] + line["bytes"]["up"])
+    history, at = record["history"], round - 1
+    messages = int(history["messages_down"][at]) + int(history["messages_up"][at])
+    sent = int(history["bytes_down"][at]) + int(history["bytes_up"][at])
     weights: int = record["summary"]["parameters"]
     return 8 * sent / (messages * weights) if messages else None

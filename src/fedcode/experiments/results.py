@@ -7,7 +7,7 @@ enough to plot: accuracy, loss, bytes and messages by round. A cell that two exp
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from fedcode.rundir import RunRecord
 FORMAT = "fedcode results 1"
 RECODED = "recoded.jsonl"  # in a run's directory: what other codings of its labels would have cost
 _COMPUTED = ("device", "workers", "precision", "compile")
-_THIN = ("round", "accuracy", "loss", "bytes", "messages")
+_LEFT_OUT = ("method", "label", "settings", "parts")  # the cell says it, or the run's own directory
+_THIN = (("accuracy",), ("loss",), ("bytes", "down"), ("bytes", "up"), ("messages", "down"), ("messages", "up"))
 
 Record = dict[str, Any]
 
@@ -33,10 +34,16 @@ def record_of(cell: Cell, run: RunRecord, recoded: Mapping[str, Any] | None) -> 
     return {
         "cell": cell.document(),
         "computed": {name: run.config.get(name) for name in _COMPUTED},
-        "summary": _rounded(run.summary),
+        "summary": _rounded({name: value for name, value in run.summary.items() if name not in _LEFT_OUT}),
         "recoded": recoded,
-        "history": [_rounded({name: line[name] for name in _THIN}) for line in run.history],
+        "history": {"_".join(path): [_rounded(_of(line, path)) for line in run.history] for path in _THIN},
     }
+
+
+def _of(line: Mapping[str, Any], path: Sequence[str]) -> Any:
+    for name in path:
+        line = line[name]
+    return line
 
 
 class Results:

@@ -85,7 +85,7 @@ def _notes(lines: Sequence[Measured]) -> list[str]:
     records = [record for one in lines for record in (*one.records, *(other for _, other in one.pairs))]
     if not records:
         return ["No cell of this table was run."]
-    rounds = sorted({len(record["history"]) for record in records})
+    rounds = sorted({record["summary"]["rounds"] for record in records})
     cells = [record["cell"] for record in records]
     share = {cell["fraction"] for cell in cells}
     trained = sorted({f"{NETWORKS[cell['network']]} on {Cell.of(cell).title}" for cell in cells})
