@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcode.errors import MessageError
+from fedcode.errors import ArgumentError, MessageError
 from fedcode.layout import DTYPES, FLOATS, MAX_VALUES, Entry, Kind, Layout
 from fedcode.reader import text, varint
 
@@ -76,6 +77,12 @@ def test_a_layout_that_shrinks_too_well_is_stored_as_it_is() -> None:
     """Otherwise its reader would take it for an attack."""
     layout = Layout(tuple(Entry("x" * i, (1,), "float32", Kind.WEIGHT) for i in range(1, 2000)))
     assert Layout.from_bytes(layout.to_bytes()) == layout
+
+
+@pytest.mark.parametrize("data", [3, "text", None])
+def test_what_is_no_bytes_is_an_error_of_the_caller(data: Any) -> None:
+    with pytest.raises(ArgumentError, match="the layout is read from bytes, got"):
+        Layout.from_bytes(data)
 
 
 # ---- bytes that lie

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from fedcode import label_blocks
 from fedcode.errors import ArgumentError, FedcodeError, MessageError, NonFiniteError
+from fedcode.layout import Entry, Kind, Layout
 from fedcode.model_file import ModelFile, decode, encode, inspect
 from fedcode.models.digits import digits
+from fedcode.packing import pack
 from fedcode.wire import Message, MessageKind, Section
 
 
@@ -178,3 +181,39 @@ def test_no_torch_no_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(FedcodeError, match=r"pip install 'fedcode\[train\]'"):
         decode(GOOD, tensors=True)
+
+
+def labelled(k: int, labels: list[int]) -> bytes:
+    """A file of nine weights that has k centres, and labels that were packed for four."""
+    message = Message.from_bytes(encode({"w": np.arange(9, dtype=np.float32)}, 4))
+    body = b"\x01" + pack(np.array(labels, np.uint8), 4)
+    sections = dict(message.sections) | {
+        Section.CENTERS: np.arange(k, dtype="<f4").tobytes(),
+        Section.LABELS: bytes((len(body),)) + body,
+    }
+    return Message(MessageKind.MODEL, "", layout=message.layout, sections=sections).to_bytes()
+
+
+def test_a_k_that_lies_and_labels_out_of_range() -> None:
+    assert decode(labelled(4, [3] * 9))["w"].tolist() == [3.0] * 9
+    with pytest.raises(MessageError, match="a label is 3 where there are 3 centres"):
+        decode(labelled(3, [0, 1, 2, 3, 0, 0, 0, 0, 0]))
+    for k in (1, 2, 5, 300):
+        with pytest.raises(MessageError, match=r"labels of .* take"):
+            decode(labelled(k, [0] * 9))
+
+
+def test_a_huge_declared_size_costs_nothing() -> None:
+    data = encode({"w": np.arange(300, dtype=np.float32)}, 4)
+    message = Message.from_bytes(data)
+    for size in (1 << 21, 1 << 30, 1 << 40):
+        layout = Layout((Entry("w", (size,), "float32", Kind.WEIGHT),))
+        sections = dict(message.sections) | {Section.LAYOUT: layout.to_bytes()}
+        lying = Message(MessageKind.MODEL, "", layout=layout.fingerprint, sections=sections).to_bytes()
+        tracemalloc.start()
+        try:
+            with pytest.raises(MessageError, match=f"declares {size} values in {len(lying)} bytes"):
+                decode(lying)
+            assert tracemalloc.get_traced_memory()[1] < 1 << 18
+        finally:
+            tracemalloc.stop()

@@ -20,7 +20,7 @@ from enum import IntEnum
 from functools import cached_property, lru_cache
 
 from fedcode.errors import MessageError
-from fedcode.reader import Buffer, Reader, text, varint
+from fedcode.reader import Buffer, Reader, text, varint, view
 
 
 class Kind(IntEnum):
@@ -61,6 +61,7 @@ _MAX_LAYOUT_BYTES = 1 << 26
 _BYTES_A_BYTE = 64
 _ENTRIES_A_BYTE = 1
 _FREE = 1 << 12
+_KEPT = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,9 @@ class Layout:
     @classmethod
     def from_bytes(cls, data: Buffer) -> Layout:
         """Read what `to_bytes` wrote; anything else is a MessageError."""
-        return _read(bytes(data))
+        packed = bytes(view(data, "the layout"))
+        # a large one is read anew: what is kept for later must not grow with what hostile messages declare
+        return _read(packed) if len(packed) <= _KEPT else cls._unpack(packed)
 
     @classmethod
     def _unpack(cls, data: bytes) -> Layout:
