@@ -11,10 +11,10 @@ BENCHMARKS := $(filter-out benchmarks/machine.py,$(wildcard benchmarks/*.py))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test test-flower lint format bench clean
 
 help:  ## Say what each target does
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY)  ## Make .venv with the package, its extras and the tools
 
@@ -23,6 +23,9 @@ demo: $(READY)  ## The main job: five methods train on real digits, and a table 
 
 test: lint  ## ruff, mypy, pytest with warnings as errors
 	$(BIN)/python -m pytest
+
+test-flower: $(READY)  ## What takes minutes: Flower's simulation with Ray, and deployments on loopback that break
+	$(BIN)/python -m pytest tests/flower -m flower
 
 lint: $(READY)  ## ruff and mypy only
 	$(BIN)/ruff check

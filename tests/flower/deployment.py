@@ -171,6 +171,7 @@ class Deployment:
                 if line.startswith(what):
                     self.said.remove(line)
                     return line
+                assert not line.startswith("failed"), line
             seen = len(self.said)
             ready, _, _ = select.select([self.pipe], [], [], max(0.0, end - time.monotonic()))
             if not ready:

@@ -21,6 +21,7 @@ from fedcode.errors import ArgumentError
 from fedcode.flower import FedCode, codebook_mod
 from fedcode.flower.blob import arrays_of, find, record_of
 from fedcode.flower.mod import client_name
+from fedcode.methods import names
 from fedcode.wire import MessageKind
 from tests.flower.network import Network, app, record, weights
 
@@ -73,6 +74,14 @@ def same(record: ArrayRecord, state: dict[str, np.ndarray[Any, Any]]) -> None:
 def test_the_model_is_that_of_the_two_ends_alone(method: str, tmp_path: Path) -> None:
     result = FedCode(method=method).start(network(tmp_path), record(), num_rounds=4)
     same(result.arrays, by_hand(method, 4))
+
+
+@pytest.mark.parametrize("method", names())
+def test_every_method_runs_with_every_reply_counted(method: str, tmp_path: Path) -> None:
+    mod = codebook_mod(honours={"proximal"})
+    strategy = FedCode(method=method)
+    strategy.start(network(tmp_path, mod=mod), record(), num_rounds=3)
+    assert [(line["replies"], line["refused"]) for line in strategy.record.history] == [(3, {})] * 3
 
 
 def test_fedavg_is_close_to_flowers_own(tmp_path: Path) -> None:

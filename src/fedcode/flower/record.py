@@ -21,10 +21,8 @@ from fedcode.ends import Method
 from fedcode.errors import ArgumentError
 from fedcode.ledger import Ledger, fedavg_sizes
 from fedcode.rundir import RunDirectory
-from fedcode.sections import decode_centers
 from fedcode.server import RoundReport, Server
 from fedcode.state import State
-from fedcode.wire import Message, Section
 
 # what Flower's own examples call these, the first that is there
 _ACCURACY = ("accuracy", "acc", "eval_acc", "eval_accuracy")
@@ -60,19 +58,14 @@ class Record:
         self._refused: dict[str, int] = {}
         self._centers: list[float] | None = None
 
-    def show(self, message: bytes) -> None:
-        """Keep the centres of this round's codebook, where its message carries one."""
-        sections = Message.from_bytes(message).sections
-        if Section.CENTERS in sections:
-            centers = decode_centers(sections[Section.CENTERS])
-            self._centers = [float(center) for center in centers] if len(centers) <= CODEBOOK else None
-
     def failed(self, why: str) -> None:
         """Count a client that did not answer as it should."""
         self._refused[why] = self._refused.get(why, 0) + 1
 
     def aggregate(self) -> RoundReport:
         """Make the new global model."""
+        centers = self.server.centers  # of the round that ends
+        self._centers = None if centers is None or len(centers) > CODEBOOK else centers.tolist()
         self.report = self.server.finish_round()
         self._trained = time.monotonic()
         for why, count in self.report.refused.items():

@@ -324,8 +324,6 @@ class FedCode(FedAvg):
         for name in names:
             data = self.record.server.message_for(name, evaluate=evaluate)
             count(name, data)
-            if not messages and not evaluate:
-                self.record.show(data)
             if data not in contents:
                 records: dict[str, Any] = {self.arrayrecord_key: record_of(data), self.configrecord_key: config}
                 if self.weighted_by_key != EXAMPLES:

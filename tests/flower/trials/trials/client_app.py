@@ -48,7 +48,7 @@ def train(message: Message, context: Context) -> Message:
     moved = {}
     for key, array in arrays.items():
         value = array.numpy().copy()
-        value += np.float32(0.01) * rng.standard_normal(value.shape, np.float32)
+        value += np.float32(0.1) * rng.standard_normal(value.shape, np.float32)
         moved[key] = Array(value)
     content = RecordDict({"arrays": ArrayRecord(moved), "metrics": MetricRecord({"num-examples": 10})})
     return Message(content, reply_to=message)

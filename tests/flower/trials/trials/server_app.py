@@ -38,5 +38,9 @@ def main(grid: Grid, context: Context) -> None:
         directory = str(config["directory"]) or None
         strategy = FedCode(method=str(config["method"]), directory=directory, min_available_nodes=nodes)
     rounds = int(config["num-server-rounds"])
-    strategy.start(grid, ArrayRecord({"weights": Array(first)}), num_rounds=rounds, evaluate_fn=evaluate)
+    try:
+        strategy.start(grid, ArrayRecord({"weights": Array(first)}), num_rounds=rounds, evaluate_fn=evaluate)
+    except BaseException as error:
+        say(signals, f"failed: {error!r}")
+        raise
     say(signals, f"server is done, {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB")
