@@ -49,7 +49,7 @@ def score(
     of = loss or usual_loss(dataset)
     with torch.no_grad(), autocast(precision, dataset.test_inputs.device):
         inputs, labels = dataset.test(start, stop)
-        output = (step or model)(inputs)
+        output = (model if step is None else step)(inputs)
         right = int((output.argmax(1) == labels).sum()) if dataset.classes else 0
         return Score(stop - start, right, float(of(output, labels)) * (stop - start))
 

@@ -49,6 +49,7 @@ def train(
     device = dataset.train_inputs.device
     model.train()
     of = loss or usual_loss(dataset)
+    called = model if step is None else step
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     steps = make_optimizer(optimizer, trained, lr)
     anchors = [parameter.detach().clone() for parameter in trained] if proximal else []
@@ -62,7 +63,7 @@ def train(
                 inputs, labels = dataset.train(torch.as_tensor(indices)[chosen], augmentation)
                 steps.zero_grad(set_to_none=True)
                 with autocast(precision, device):
-                    value = of((step or model)(inputs), labels)
+                    value = of(called(inputs), labels)
                 value.backward()  # type: ignore[no-untyped-call]
                 for parameter, anchor in zip(trained, anchors, strict=bool(anchors)):
                     if parameter.grad is not None:
