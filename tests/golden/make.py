@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,7 +25,6 @@ from fedcode.arrays import encode_arrays
 from fedcode.client import Memory
 from fedcode.coding import encode_floats, encode_integers, encode_labels, encode_positions
 from fedcode.eightbit import encode_tensors
-from fedcode.ends import Reply, Sums, Turn
 from fedcode.errors import CannotUse
 from fedcode.joined import join
 from fedcode.label_blocks import encode_block, places
@@ -292,7 +291,6 @@ def federation(name: str) -> Iterator[Case]:
         yield Case(f"{name}-up-{number}", up, {
             "what": "up", "header": header(up), "down": f"{name}-down-{number}", "memory": held,
             "server": f"{name}-server-{number}" if number > 1 else None, "settings": server.method.settings(),
-            "sha256": folded(server.method, server._turn, down, up, server.bases),
         })  # fmt: skip
         if memory:
             held = f"{name}-memory-{number}"
@@ -312,20 +310,6 @@ def federation(name: str) -> Iterator[Case]:
             fedcode.receive(server.message_for("client-0"))
         except CannotUse as error:
             yield Case(f"{name}-cannot-use", error.reply, {"what": "message", "header": header(error.reply)})
-
-
-def folded(method: Any, turn: Turn, down: bytes, up: bytes, bases: dict[bytes, Any]) -> str:
-    """The model that this one reply alone would make."""
-    said, asked = Message.from_bytes(up), Message.from_bytes(down)
-    base = bases.get(said.base)
-    # as the method would ask today, but with the base that was given then: a later release may cluster otherwise
-    broadcast = method.broadcast(turn)
-    given = broadcast.base if base is None else base
-    sums = Sums(turn.model.layout)
-    method.fold(sums, Reply(said, base, replace(broadcast, base=given, asks=asked.asks), turn, "client-0"))
-    sums.replies, sums.examples = 1, said.examples
-    state = method.finish(turn, sums)
-    return sha(state.vector)
 
 
 def cases() -> Iterator[Case]:
