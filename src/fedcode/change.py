@@ -26,6 +26,8 @@ from fedcode.sections import decode_centers
 from fedcode.state import Vector
 from fedcode.wire import Message, Section
 
+PIECE = 1 << 15  # values worked on at a time
+
 
 @dataclass(frozen=True, eq=False)
 class Change:
@@ -84,14 +86,27 @@ def code_change(change: Vector, layout: Layout, bits: float, debias: bool = Fals
     scales = np.empty(len(places), np.float32)
     for index, place in enumerate(places):
         part = change[place]
-        rms = np.sqrt(np.square(part, dtype=np.float64).sum() / max(1, part.size))
+        rms = np.sqrt(_energy(part) / max(1, part.size))
         scales[index] = expand(above(rms))[0]
         np.divide(part, scales[index] or np.float32(1), out=scaled[place])
     codebook = cluster(scaled, bits=bits)
     centers = codebook.centers
     if debias:
-        energy = np.dot(scaled, scaled)
-        kept = np.square(centers, dtype=np.float64)[codebook.labels].sum()  # centres are means: this is 1 - D of it
-        if kept > 0:
-            centers = (centers * (energy / kept)).astype(np.float32)
+        kept = float(np.square(centers, dtype=np.float64) @ _counts(codebook.labels, len(centers)))
+        if kept > 0:  # centres are means: this is 1 - D of the energy
+            centers = (centers * (_energy(scaled) / kept)).astype(np.float32)
     return Change(layout, scales, centers, codebook.labels)
+
+
+def _energy(values: Vector) -> float:
+    """The sum of squares in float64, piece by piece: what is made on the way stays in the cache."""
+    parts = (values[start : start + PIECE] for start in range(0, len(values), PIECE))
+    return float(sum(np.square(part, dtype=np.float64).sum() for part in parts))
+
+
+def _counts(labels: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
+    """How often each label occurs."""
+    total = np.zeros(count, np.int64)
+    for start in range(0, len(labels), PIECE):
+        total += np.bincount(labels[start : start + PIECE], minlength=count)
+    return total
