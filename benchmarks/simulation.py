@@ -22,7 +22,7 @@ import json
 import os
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ def demo(length: int, tries: int) -> dict[str, dict[str, float]]:
         yield from plain(found.make(), found.dataset, list(parts), length, config.epochs, evaluate=True)
         torch.set_num_threads(threads)
 
-    peers = {
+    peers: dict[str, Callable[[], Iterator[Any]]] = {
         "simulator": lambda: simulated(config),
         "plain loop, one thread": lambda: loop(1),
         f"plain loop, {threads} threads": lambda: loop(threads),
@@ -119,8 +119,11 @@ def demo(length: int, tries: int) -> dict[str, dict[str, float]]:
         for name, peer in peers.items():
             best[name] += list(timed(peer()))[1:]  # the first round pays for what is done once
     return {
-        name: {"clock": round(min(clock), 4), "processor": round(min(processor), 4)}
-        for name, (clock, processor) in ((name, zip(*pairs, strict=True)) for name, pairs in best.items())
+        name: {
+            "clock": round(min(clock for clock, _ in pairs), 4),
+            "processor": round(min(processor for _, processor in pairs), 4),
+        }
+        for name, pairs in best.items()
     }
 
 
