@@ -143,6 +143,24 @@ def test_the_bits_of_a_round_are_those_of_its_messages() -> None:
     assert row(table, "fedavg")["round 2"] == pytest.approx(8 * MIB * 2 / (20 * 1000))
 
 
+def test_the_codings_of_one_run_are_compared_by_whole_messages() -> None:
+    plan = Plan("small-iid", dataset="digits")
+    results = filled(plan, {("fedavg_ws", 0): (0.8, 4.0)})
+    for one in results.records.values():
+        sent = {"packed": 1000, "entropy": 500, "context": 250}
+        one["recoded"] = {
+            "bytes": {coding: {"down": size, "up": 2 * size} for coding, size in sent.items()},
+            "messages": {"down": 4, "up": 4},
+            "fedavg": {"down": 4000, "up": 4000},
+        }
+    table = measured(plan, results)[1]
+    packed, context = (row(table, f"fedavg_ws, E=4: {coding}") for coding in ("packed", "context"))
+    assert (packed["bits down"], packed["bits up"]) == (2.0, 4.0)  # 8,000 bits in 4 messages of 1,000 parameters
+    assert (packed["DTR down"], packed["DTR up"]) == (4.0, 2.0)
+    assert packed["DTR total"] == pytest.approx(8 / 3)
+    assert context["DTR total"] == pytest.approx(4 * 8 / 3)
+
+
 def test_what_it_was_computed_on_is_said_and_nothing_is_mixed() -> None:
     plan = Plan("figure-bitrate", dataset="digits")
     results = Results(Path("nowhere"))

@@ -273,8 +273,8 @@ EXPERIMENTS = {
         ),
         Experiment("codebook-silence", "FedCode against itself without its codebook messages", _silence, (0, 1, 2)),
         Experiment("frontier", "Every method: accuracy against bytes", _frontier, shows="frontier"),
-        Experiment("small-iid", "Five methods, then fewer and longer rounds; IID", _steps(IID)),
-        Experiment("small-noniid", "The same, non-IID, and a Nesterov server", _steps(NON_IID)),
+        Experiment("small-iid", "Five methods, then fewer and longer rounds; IID", _steps(IID), shows="codings"),
+        Experiment("small-noniid", "The same, non-IID, and a Nesterov server", _steps(NON_IID), shows="codings"),
     )
 }
 

@@ -30,7 +30,8 @@ def measured(plan: Plan, results: Results) -> list[Table]:
         made.append(_volume)
     if plan.experiment.shows == "bitrate":
         made.append(_bitrate)
-    made.append(_codings)
+    if plan.experiment.shows == "codings":
+        made.append(_codings)
     return [table for table in (make(plan, lines) for make in made) if table.rows]
 
 
