@@ -9,6 +9,7 @@ import pytest
 
 from fedcode.errors import MessageError
 from fedcode.wire import Message, MessageKind
+from tests import fuzz
 from tests.damage import Damage, seal
 from tests.hostile import Outcome, Target, _try, run
 
@@ -46,6 +47,16 @@ def test_damage_is_damage() -> None:
     assert 0.2 < sum(one[-4:] == seal(one)[-4:] for one in made) / 500 < 0.95
     with pytest.raises(MessageError, match="checksum"):
         Message.from_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+
+
+def test_the_command_stores_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "results" / "fuzz.json"
+    monkeypatch.setattr("sys.argv", ["fuzz.py", "--inputs", "60", "--only", "labels", "--json", str(out)])
+    assert fuzz.main() == 0
+    found = json.loads(out.read_text())
+    assert found["inputs"] == sum(found["by_target"].values()) == sum(found["by_result"].values()) == 60
+    assert all("labels" in name for name in found["by_target"])
+    assert found["machine"]["versions"]["numpy"]
 
 
 def test_the_figure_that_is_stored_is_of_a_million_inputs() -> None:
