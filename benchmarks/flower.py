@@ -1,18 +1,23 @@
 """A round on Flower: methods of fedcode beside Flower's own FedAvg and beside the project's simulator.
 
     python benchmarks/flower.py [--json results/flower.json] [--rounds 6] [--sizes 1000000 11000000] [--link-size N]
+        [--large N]
 
 Clients add noise to their weights and train no further, so that nothing hides what a round costs beside training.
 
 Simulation: ten nodes on Flower's simulation, two at a time; all that is compared runs by turns in the same run, and a
 round's time is the mean of rounds 2 to the last, the least of the turns. Link: a deployment over TLS with two
 nodes, each behind a proxy of its own that lets through 20 Mbit/s down and 5 up; the median of rounds 2 to the last.
+Large: a model of so many weights through a deployment with a database, and the memory that its processes took.
+
+Whatever is left out keeps what an earlier run wrote to the file.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -183,6 +188,35 @@ def over_a_slow_link(size: int, rounds: int) -> dict[str, Any]:
             if method != "stock":
                 payload = {name: sum(line["bytes"][name] for line in deployment.history) for name in wire}
                 found[method]["payload_megabytes"] = {name: count / 2**20 for name, count in payload.items()}
+                found[method]["overhead_bytes_a_client_and_round"] = {
+                    name: round((wire[name] - payload[name]) / (rounds * nodes)) for name in wire
+                }
+    return found
+
+
+def of_a_large_model(size: int) -> dict[str, Any]:
+    """Memory and time of a model that is large, by method."""
+    from tests.flower.deployment import Deployment
+
+    found: dict[str, Any] = {}
+    for method, rounds in (("fedavg", 1), ("delta", 2)):
+        with TemporaryDirectory() as folder, Deployment(Path(folder) / "here", nodes=2, database=True) as deployment:
+            for node in range(2):
+                deployment.register(node)
+                deployment.node(node)
+            deployment.run(num_server_rounds=rounds, weights=size, nodes=2, method=method)
+            clients = [deployment.wait("reply of client", 3600) for _ in range(2 + 2 * rounds)]  # and to hello
+            server = deployment.wait("server is done", 3600)
+            history = deployment.history
+            found[method] = {
+                "superlink_megabytes": deployment.peak("superlink"),
+                "server_megabytes": int(server.split()[-2]),
+                "client_megabytes": max(int(line.split()[-2]) for line in clients),
+                "seconds_a_round": [line["seconds"]["training"] for line in history],
+                "payload_megabytes": [
+                    {way: line["bytes"][way] / 2 / 2**20 for way in ("down", "up")} for line in history
+                ],
+            }
     return found
 
 
@@ -192,14 +226,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--sizes", type=int, nargs="*", default=[1_000_000, 11_000_000])
     parser.add_argument("--link-size", type=int, default=11_000_000)
+    parser.add_argument("--large", type=int, default=100_000_000)
     given = parser.parse_args()
-    result: dict[str, Any] = {"machine": machine(), "nodes": NODES, "rounds": given.rounds, "simulation": {}}
+    result: dict[str, Any] = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
+    result |= {"machine": machine(), "nodes": NODES}
+    load = {"load_before": round(os.getloadavg()[0], 1)}
     with TemporaryDirectory() as folder:
         found = in_flower(given.sizes, given.rounds, folder) if given.sizes else {}
     print(f"{'':>6} {'':14} {'on Flower':>10} {'to stock':>9} {'own simulator':>14}")
     for size, times in found.items():
         own = {method: in_the_simulator(size, given.rounds + 1, method) for method in METHODS}
-        result["simulation"][str(size)] = {
+        result.setdefault("simulation", {})[str(size)] = load | {
+            "rounds": given.rounds,
             "seconds_a_round": times,
             "ratio_to_stock": {name: taken / times[STOCK] for name, taken in times.items()},
             "own_simulator_seconds_a_round": own,
@@ -211,10 +249,13 @@ def main() -> None:
         link = over_a_slow_link(given.link_size, 3)
         ratio = link["stock"]["seconds_a_round"] / link["delta"]["seconds_a_round"]
         result["link"] = {"down_bits_a_second": DOWN, "up_bits_a_second": UP, "nodes": 2, "weights": given.link_size}
-        result["link"] |= link | {"stock_to_delta": ratio}
+        result["link"] |= load | link | {"stock_to_delta": ratio}
         for name in ("stock", "delta"):
             print(f"20/5 Mbit/s, {given.link_size / 1e6:g} M, {name:6}: {link[name]['seconds_a_round']:.1f} s a round")
         print(f"delta is {ratio:.1f} times faster")
+    if given.large:
+        result["large"] = load | {"weights": given.large, "nodes": 2} | of_a_large_model(given.large)
+        print(json.dumps(result["large"], indent=2))
     if given.json:
         given.json.write_text(json.dumps(result, indent=2) + "\n")
 

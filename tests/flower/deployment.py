@@ -150,6 +150,11 @@ class Deployment:
         """What a process has said so far."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
+    def peak(self, name: str) -> int:
+        """The most memory that a process has had, in megabytes."""
+        status = Path(f"/proc/{self.processes[name].pid}/status").read_text()
+        return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM"))
+
     def ended(self, name: str) -> int:
         """Wait until a process ends by itself; its exit status."""
         return self.processes[name].wait(PATIENCE)

@@ -144,8 +144,7 @@ def test_a_hundred_million_weights(method: str, rounds: int, tmp_path: Path) -> 
         deployment.run(num_server_rounds=rounds, weights=100_000_000, nodes=2, method=method)
         clients = [deployment.wait("reply of client", 1800) for _ in range(2 + 2 * rounds)]  # hello is one too
         server = deployment.wait("server is done", 1800)
-        status = Path(f"/proc/{deployment.processes['superlink'].pid}/status").read_text()
-        peak = next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM"))
+        peak = deployment.peak("superlink")
         history = deployment.history
     print(f"{method}: SuperLink {peak} MB; {server}; {'; '.join(clients[2:])}")
     print([(line["bytes"], line["seconds"]) for line in history])

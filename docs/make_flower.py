@@ -1,0 +1,77 @@
+"""Writes the measured parts of docs/flower.md from results/flower.json: python docs/make_flower.py."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).with_name("flower.md")
+RESULTS = Path(__file__).parents[1] / "results/flower.json"
+STOCK = "stock FedAvg"
+PART = r"<!-- measured: {} -->\n.*?<!-- end -->"
+
+
+def page() -> str:
+    """The page as it stands, with what was measured put in anew."""
+    text, found = PAGE.read_text(), json.loads(RESULTS.read_text())
+    for part in (overhead, simulation, link, large):
+        body = f"<!-- measured: {part.__name__} -->\n{part(found)}\n<!-- end -->"
+        text, count = re.subn(PART.format(part.__name__), body, text, flags=re.DOTALL)
+        assert count == 1, part.__name__
+    return text
+
+
+def overhead(found: dict[str, Any]) -> str:
+    """What Flower puts on top."""
+    link = found["link"]["delta"]["overhead_bytes_a_client_and_round"]
+    return (
+        f"Measured by a counting proxy on a deployment over TLS: {link['down'] / 1000:.0f} kB down and "
+        f"{link['up'] / 1000:.0f} kB up a client and round,\nwhatever the payload."
+    )
+
+
+def simulation(found: dict[str, Any]) -> str:
+    """A round in the simulation."""
+    rows = [
+        "| weights | | on Flower, s a round | to stock FedAvg | own simulator, s a round |",
+        "|---|---|---|---|---|",
+    ]
+    for size, measured in found["simulation"].items():
+        for name, taken in measured["seconds_a_round"].items():
+            own = measured["own_simulator_seconds_a_round"].get(name)
+            shown = "" if own is None else f"{own:.2f}"
+            ratio = measured["ratio_to_stock"][name]
+            rows.append(f"| {int(size) / 1e6:g} M | {name} | {taken:.2f} | {ratio:.2f} | {shown} |")
+    return "\n".join(rows)
+
+
+def link(found: dict[str, Any]) -> str:
+    """A round over a slow link."""
+    about = found["link"]
+    rows = ["| | s a round | MB over the wire, down | up |", "|---|---|---|---|"]
+    for key, name in (("stock", STOCK), ("delta", "delta")):
+        wire = about[key]["wire_megabytes"]
+        rows.append(f"| {name} | {about[key]['seconds_a_round']:.1f} | {wire['down']:.1f} | {wire['up']:.1f} |")
+    return "\n".join([*rows, "", f"So a round of delta is {about['stock_to_delta']:.1f} times faster."])
+
+
+def large(found: dict[str, Any]) -> str:
+    """What a large model takes."""
+    about = found["large"]
+    rows = [
+        "| | SuperLink, MB | ServerApp, MB | ClientApp, MB | s a round | MB a client, down and up |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in ("fedavg", "delta"):
+        one = about[name]
+        taken = ", ".join(f"{seconds:.0f}" for seconds in one["seconds_a_round"])
+        sent = ", ".join(f"{sizes['down']:.0f} and {sizes['up']:.0f}" for sizes in one["payload_megabytes"])
+        peaks = [one[f"{who}_megabytes"] for who in ("superlink", "server", "client")]
+        rows.append(f"| {name} | {peaks[0]} | {peaks[1]} | {peaks[2]} | {taken} | {sent} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
