@@ -205,7 +205,7 @@ def of_a_large_model(size: int) -> dict[str, Any]:
                 deployment.register(node)
                 deployment.node(node)
             deployment.run(num_server_rounds=rounds, weights=size, nodes=2, method=method)
-            clients = [deployment.wait("reply of client", 3600) for _ in range(2 + 2 * rounds)]  # and to hello
+            clients = [deployment.wait("reply of client", 3600) for _ in range(2 * rounds)]
             server = deployment.wait("server is done", 3600)
             history = deployment.history
             found[method] = {

@@ -295,6 +295,7 @@ class FedCode(FedAvg):
 
     def _clients(self, grid: Grid, fraction: float, least: int) -> dict[str, int]:
         """The clients that are there, as soon as they are enough."""
+        said = -1
         while True:
             self._roster.greet(grid, self.record.server.hello())
             clients = self._roster.connected(grid)
@@ -306,7 +307,9 @@ class FedCode(FedAvg):
                 return clients
             if len(list(grid.get_node_ids())) >= needed:
                 self._roster.check(grid)  # enough are there, and they cannot take part: waiting would not help
-            log(INFO, "Waiting for nodes: %s are ready, %s are needed.", len(clients), needed)
+            if said != len(clients):
+                said = len(clients)
+                log(INFO, "Waiting for nodes: %s are ready, %s are needed.", said, needed)
             time.sleep(1)
 
     @staticmethod
