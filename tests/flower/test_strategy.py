@@ -169,6 +169,15 @@ def test_the_ledger_counts_what_left(tmp_path: Path) -> None:
     assert strategy.record.summary["dtr"]["total"] > 1
 
 
+def test_what_was_sent_is_said_at_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    strategy = FedCode(method="fedcode")
+    with caplog.at_level(logging.INFO, "flwr"):
+        strategy.start(network(tmp_path), record(), num_rounds=5)
+    assert strategy.record.summary is not None
+    assert f"FedAvg's would be {strategy.record.summary['dtr']['total']:.1f} times as much" in caplog.text
+    assert not [line for line in caplog.records if line.levelno >= logging.WARNING]
+
+
 def test_the_files_are_those_of_a_run(tmp_path: Path) -> None:
     scores = iter([0.5, 0.75])
     strategy = FedCode(method="fedcode", directory=tmp_path / "runs")

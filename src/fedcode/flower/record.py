@@ -98,6 +98,14 @@ class Record:
             self.run.append(record)
             self.run.save(server.to_bytes())
 
+    def sent(self) -> str:
+        """What has left so far, in one line."""
+        figures = self.ledger.totals.figures()
+        sizes, times = figures["megabytes"], figures["dtr"]["total"]
+        return f"Payload: {sizes['down']:.2f} MB down, {sizes['up']:.2f} MB up" + (
+            f"; FedAvg's would be {times:.1f} times as much." if times else "."
+        )
+
     def finish(self) -> None:
         """The figures of the whole run, and its model."""
         found = [(line["accuracy"], line["round"]) for line in self.history if line["accuracy"] is not None]

@@ -69,7 +69,7 @@ class FedCode(FedAvg):
     ) -> None:
         super().__init__(
             fraction_train,
-            fraction_evaluate,
+            fraction_evaluate or 1.0,  # none is the usual case here, and no warning's matter
             min_train_nodes,
             min_evaluate_nodes,
             min_available_nodes,
@@ -79,6 +79,8 @@ class FedCode(FedAvg):
             train_metrics_aggr_fn,
             evaluate_metrics_aggr_fn,
         )
+        if fraction_evaluate == 0.0:
+            self.fraction_evaluate, self.min_evaluate_nodes = 0.0, 0
         if stop_after < 1:
             raise ArgumentError(f"stop_after is a number of rounds, 1 or more: got {stop_after}.")
         self.method = fedcode.method(method, **settings)
@@ -149,6 +151,7 @@ class FedCode(FedAvg):
             else:
                 record.finish()
         log(INFO, "")
+        log(INFO, record.sent())
         for line in str(result).splitlines():
             log(INFO, "\t%s", line)
         return result
