@@ -14,9 +14,11 @@ import pytest
 
 from fedcode import rundir
 from fedcode.cli import DATA, DONE, INTERRUPTED, USAGE, main
+from fedcode.commands.run import show
 from fedcode.methods import names
 from fedcode.simulation import plan
 
+ROOT = Path(__file__).parents[1]
 SMALL = ["--clients", "3", "--rounds", "2", "--epochs", "1", "--workers", "1"]
 
 
@@ -111,6 +113,33 @@ def test_json_is_one_document(runs: Path, capsys: pytest.CaptureFixture[str]) ->
     said = document(capsys.readouterr().out)
     assert said["out"] == str(runs)
     assert [run["method"] for run in said["runs"]] == ["fedavg", "fedcode", "delta"]
+
+
+def test_the_readme_shows_what_a_run_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    stored = document((ROOT / "results" / "demo.json").read_text())
+    show(stored["config"], stored["runs"])
+    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    assert printed in (ROOT / "README.md").read_text()
+    methods = [run["method"] for run in stored["runs"]]
+    assert f"fedcode run {' '.join(methods)}\n" in (ROOT / "Makefile").read_text()
+
+
+def test_what_the_demo_is_to_show() -> None:
+    runs = {run["method"]: run for run in document((ROOT / "results" / "demo.json").read_text())["runs"]}
+    best = {method: run["accuracy"]["best"] for method, run in runs.items()}
+    total = {method: run["dtr"]["total"] for method, run in runs.items()}
+    assert total["fedcode"] > 13  # the paper's kind of reduction
+    assert best["delta"] > best["fedavg"] - 0.01
+    assert total["delta"] > total["fedcode"]
+
+
+def test_the_readmes_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = (ROOT / "README.md").read_text().split("```python\n", 1)[1].split("```", 1)[0]
+    assert "rounds=30" in example
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    exec(example.replace("rounds=30", "rounds=1, workers=1"), found)
+    assert found["run"].summary["rounds"] == 1
 
 
 def test_a_line_for_every_round_and_none_if_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ _SETTINGS = frozenset(
         *("compile", "evaluate_every"),
     }
 )
+_OF_A_METHOD = ("method", "label", "settings")
 _COLUMNS = ("", "best %", "final", "to FedAvg", "MB down", "up", "DTR down", "up", "total", "bits/weight", "seconds")
 
 
@@ -103,10 +104,11 @@ def run(
     except (KeyboardInterrupt, SystemExit):
         console.remark(f"Go on with: fedcode run --resume {out}")
         raise
+    common = {name: value for name, value in configs[0].document().items() if name not in _OF_A_METHOD}
     if as_json:
-        console.document({"out": str(out), "runs": summaries})
+        console.document({"out": str(out), "config": common, "runs": summaries})
         return
-    show(configs[0].document(), summaries)
+    show(common, summaries)
     console.remark(f"kept in {out}", quiet)
 
 
