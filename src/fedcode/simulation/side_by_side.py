@@ -13,8 +13,9 @@ own, so weights agree with the CPU's within rounding and not bit for bit.
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -61,26 +62,31 @@ class SideBySide:
 
     def _together(self, jobs: Sequence[Job]) -> Iterator[Result]:
         with ThreadPoolExecutor(len(jobs)) as pool:  # the ends work on the CPU and mostly without Python's lock
-            opened = list(pool.map(_timed(received), jobs))
-            yield from (found for found, _ in opened if isinstance(found, Result))
-            tasks = [
-                (job, found, ends) for job, (found, ends) in zip(jobs, opened, strict=True) if isinstance(found, Task)
-            ]
-            slots = self._ready([len(job.indices) for job, _, _ in tasks])
             began = time.perf_counter()
-            for slot, (job, task, _) in zip(slots, tasks, strict=True):
+            opened = list(pool.map(received, jobs))
+            opening = (time.perf_counter() - began) / len(jobs)
+            tasks = [(job, found) for job, found in zip(jobs, opened, strict=True) if isinstance(found, Task)]
+            slots = self._ready([len(job.indices) for job, _ in tasks])
+            began = time.perf_counter()
+            for slot, (job, task) in zip(slots, tasks, strict=True):
                 slot.load(task, len(job.indices))
-            works = [slot.steps(job) for slot, (job, _, _) in zip(slots, tasks, strict=True)]
+            works = [slot.steps(job) for slot, (job, _) in zip(slots, tasks, strict=True)]
             while works:  # one step of each in turn
                 works = [work for work in works if next(work, False)]
             torch.cuda.synchronize()
-            seconds = (time.perf_counter() - began) / max(1, len(tasks))
+            trained = time.perf_counter()
 
-            def answer(slot: Slot, of: tuple[Job, Task, float]) -> Result:
-                job, task, ends = of
-                return answered(job, task, slot.network, slot.mean_loss(), seconds, ends)
+            def answer(slot: Slot, of: tuple[Job, Task]) -> Result:
+                return answered(*of, slot.network, slot.mean_loss(), 0.0, 0.0)
 
-            yield from pool.map(answer, slots, tasks)
+            replies = list(pool.map(answer, slots, tasks))
+            closing = (time.perf_counter() - trained) / len(jobs)
+        training = (trained - began) / max(1, len(tasks))
+        results = replies + [found for found in opened if isinstance(found, Result)]
+        yield from (
+            dataclasses.replace(result, seconds=training if result.loss is not None else 0.0, ends=opening + closing)
+            for result in results
+        )
 
     def _ready(self, sizes: Sequence[int]) -> list[Slot]:
         """A slot for each job, with room for its examples."""
@@ -221,16 +227,6 @@ class Slot:
                 value.mul_(allowed)
         self.place += size
         self.total += loss.detach().float() * size
-
-
-def _timed(work: Callable[[Job], Task | Result]) -> Callable[[Job], tuple[Task | Result, float]]:
-    """The same, and the seconds that it took."""
-
-    def timed(job: Job) -> tuple[Task | Result, float]:
-        began = time.perf_counter()
-        return work(job), time.perf_counter() - began
-
-    return timed
 
 
 def _channels_last(inputs: Tensor) -> Tensor:
