@@ -6,7 +6,8 @@
 Clients add noise to their weights and train no further, so that nothing hides what a round costs beside training.
 
 Simulation: ten nodes on Flower's simulation, two at a time; all that is compared runs by turns in the same run, and a
-round's time is the mean of rounds 2 to the last, the least of the turns. Link: a deployment over TLS with two
+round's time is the mean of rounds 2 to the last, the least of the turns. Once more with clients that train a little:
+STEPS steps of SGD, batches of 32, on one matrix, in one thread. Link: a deployment over TLS with two
 nodes, each behind a proxy of its own that lets through 20 Mbit/s down and 5 up; the median of rounds 2 to the last.
 Large: a model of so many weights through a deployment with a database, and the memory that its processes took.
 
@@ -45,6 +46,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 NODES = 10
 TURNS = 2
+STEPS = 40  # the paper's clients make 160, with batches of 128
+TRAINED_ROUNDS = 3
 STEP = 0.1
 METHODS = ("fedavg", "fedcode", "delta")
 STOCK = "stock FedAvg"
@@ -58,8 +61,8 @@ def noise(values: np.ndarray[Any, Any], number: int) -> np.ndarray[Any, Any]:
     return moved
 
 
-def client_app(memory: str) -> ClientApp:
-    """A client for all of them: the mod lets messages pass that are not fedcode's."""
+def client_app(memory: str, steps: int = 0) -> ClientApp:
+    """A client for all of them: the mod lets messages pass that are not fedcode's. steps: of training, beside noise."""
     app = ClientApp(mods=[codebook_mod(directory=memory)])
 
     @app.train()
@@ -71,6 +74,17 @@ def client_app(memory: str) -> ClientApp:
         trained = {}
         for name, array in arrays.items():
             value = array.numpy()
+            if steps:
+                import torch
+
+                torch.set_num_threads(1)
+                weights = torch.nn.Parameter(torch.from_numpy(value.copy()))
+                optimizer = torch.optim.SGD([weights], 1e-6)
+                for _ in range(steps):
+                    optimizer.zero_grad()
+                    torch.nn.functional.linear(torch.ones(32, value.shape[1]), weights).square().mean().backward()  # type: ignore[no-untyped-call]
+                    optimizer.step()
+                value = weights.detach().numpy()
             trained[name] = Array(value + np.float32(STEP) * rng.standard_normal(value.shape, np.float32))
         content = RecordDict({"arrays": ArrayRecord(trained), "metrics": MetricRecord({"num-examples": 10})})
         return Message(content, reply_to=message)
@@ -83,7 +97,7 @@ def first(size: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).standard_normal((size // 1000, 1000), np.float32)
 
 
-def in_flower(sizes: Sequence[int], rounds: int, folder: str) -> dict[int, dict[str, float]]:
+def in_flower(sizes: Sequence[int], rounds: int, turns: int, steps: int) -> dict[int, dict[str, float]]:
     """Seconds a round, by size and strategy, on Flower's simulation."""
     found: dict[int, dict[str, float]] = {}
     app = ServerApp()
@@ -92,7 +106,7 @@ def in_flower(sizes: Sequence[int], rounds: int, folder: str) -> dict[int, dict[
     def main(grid: Grid, _: Context) -> None:
         for size in sizes:
             taken: dict[str, list[float]] = {}
-            for _turn in range(TURNS):
+            for _turn in range(turns):
                 for name in (STOCK, *METHODS):
                     least: dict[str, Any] = {"min_train_nodes": NODES, "min_available_nodes": NODES}
                     strategy = FedAvg(1.0, 0.0, **least) if name == STOCK else FedCode(method=name, **least)
@@ -104,15 +118,20 @@ def in_flower(sizes: Sequence[int], rounds: int, folder: str) -> dict[int, dict[
                         evaluate_fn=lambda *_, ends=ends: ends.append(time.perf_counter()),
                     )
                     taken.setdefault(name, []).append((ends[-1] - ends[1]) / (rounds - 1))
-                    print(f"{size / 1e6:g} M, {name}: {taken[name][-1]:.2f} s a round", file=sys.stderr, flush=True)
+                    print(
+                        f"{size / 1e6:g} M, {steps} steps, {name}: {taken[name][-1]:.2f} s a round",
+                        file=sys.stderr,
+                        flush=True,
+                    )
             found[size] = {name: min(times) for name, times in taken.items()}
 
-    run_simulation(
-        app,
-        client_app(folder),
-        num_supernodes=NODES,
-        backend_config={"client_resources": {"num_cpus": 1}, "init_args": {"num_cpus": 2}},
-    )
+    with TemporaryDirectory() as folder:
+        run_simulation(
+            app,
+            client_app(folder, steps),
+            num_supernodes=NODES,
+            backend_config={"client_resources": {"num_cpus": 1}, "init_args": {"num_cpus": 2}},
+        )
     return found
 
 
@@ -231,9 +250,9 @@ def main() -> None:
     result: dict[str, Any] = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
     result |= {"machine": machine(), "nodes": NODES}
     load = {"load_before": round(os.getloadavg()[0], 1)}
-    with TemporaryDirectory() as folder:
-        found = in_flower(given.sizes, given.rounds, folder) if given.sizes else {}
-    print(f"{'':>6} {'':14} {'on Flower':>10} {'to stock':>9} {'own simulator':>14}")
+    found = in_flower(given.sizes, given.rounds, TURNS, 0) if given.sizes else {}
+    trained = in_flower(given.sizes, TRAINED_ROUNDS, 1, STEPS) if given.sizes else {}
+    print(f"{'':>6} {'':14} {'on Flower':>10} {'to stock':>9} {'own simulator':>14} {'training':>10} {'to stock':>9}")
     for size, times in found.items():
         own = {method: in_the_simulator(size, given.rounds + 1, method) for method in METHODS}
         result.setdefault("simulation", {})[str(size)] = load | {
@@ -241,10 +260,17 @@ def main() -> None:
             "seconds_a_round": times,
             "ratio_to_stock": {name: taken / times[STOCK] for name, taken in times.items()},
             "own_simulator_seconds_a_round": own,
+            "steps": STEPS,
+            "training_seconds_a_round": trained[size],
+            "training_ratio_to_stock": {name: taken / trained[size][STOCK] for name, taken in trained[size].items()},
         }
         for name, taken in times.items():
             beside = f"{own[name]:12.2f} s" if name in own else ""
-            print(f"{size / 1e6:4g} M {name:14} {taken:8.2f} s {taken / times[STOCK]:9.2f} {beside:>14}")
+            longer, ratio = trained[size][name], trained[size][name] / trained[size][STOCK]
+            print(
+                f"{size / 1e6:4g} M {name:14} {taken:8.2f} s {taken / times[STOCK]:9.2f} {beside:>14} "
+                f"{longer:8.2f} s {ratio:9.2f}"
+            )
     if given.link_size:
         link = over_a_slow_link(given.link_size, 3)
         ratio = link["stock"]["seconds_a_round"] / link["delta"]["seconds_a_round"]

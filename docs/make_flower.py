@@ -35,15 +35,22 @@ def overhead(found: dict[str, Any]) -> str:
 def simulation(found: dict[str, Any]) -> str:
     """A round in the simulation."""
     rows = [
-        "| weights | | on Flower, s a round | to stock FedAvg | own simulator, s a round |",
-        "|---|---|---|---|---|",
+        "| weights | | no training, s a round | to stock | own simulator | 40 steps, s a round | to stock |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for size, measured in found["simulation"].items():
-        for name, taken in measured["seconds_a_round"].items():
-            own = measured["own_simulator_seconds_a_round"].get(name)
-            shown = "" if own is None else f"{own:.2f}"
-            ratio = measured["ratio_to_stock"][name]
-            rows.append(f"| {int(size) / 1e6:g} M | {name} | {taken:.2f} | {ratio:.2f} | {shown} |")
+    for size, one in found["simulation"].items():
+        for name, taken in one["seconds_a_round"].items():
+            own = one["own_simulator_seconds_a_round"].get(name)
+            cells = [
+                f"{int(size) / 1e6:g} M",
+                name,
+                f"{taken:.2f}",
+                f"{one['ratio_to_stock'][name]:.2f}",
+                "" if own is None else f"{own:.2f}",
+                f"{one['training_seconds_a_round'][name]:.2f}",
+                f"{one['training_ratio_to_stock'][name]:.2f}",
+            ]
+            rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
