@@ -197,6 +197,21 @@ class Outcome:
     memory_growth_mb: float = 0.0
     seconds: float = 0.0
 
+    def __add__(self, other: Outcome) -> Outcome:
+        """Two runs at the same time as one."""
+        slowest = max(self, other, key=lambda outcome: outcome.slowest_ms)
+        return Outcome(
+            self.inputs + other.inputs,
+            self.by_target + other.by_target,
+            self.by_result + other.by_result,
+            self.failures | other.failures,
+            self.failed + other.failed,
+            slowest.slowest_ms,
+            slowest.slowest,
+            max(self.memory_growth_mb, other.memory_growth_mb),
+            max(self.seconds, other.seconds),
+        )
+
 
 def run(count: int, seed: int = 0, only: str = "") -> Outcome:
     """Try `count` hostile inputs, an equal share for each target whose name contains `only`."""

@@ -181,7 +181,7 @@ def soft_centers(values: Vector, clusters: int) -> Vector:
             left, right = np.searchsorted(ordered, low, "left"), np.searchsorted(ordered, high, "right")
             # the variance is least where the centre has sum (high - v) / (high - low) of the values below it
             rank = (high * (right - left) - (sums[right] - sums[left])) / np.where(high > low, high - low, 1)
-            centers[inner] = ordered[left + np.clip(np.ceil(rank).astype(np.int64) - 1, 0, right - left - 1)]
+            centers[inner] = ordered[left + np.clip(np.ceil(rank), 1, right - left).astype(np.int64) - 1]
         if np.array_equal(before, centers):
             break
     return np.unique(centers.astype(np.float32))
