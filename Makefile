@@ -53,7 +53,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt $$(grep '^torch==' constraints.txt)
 	$(BIN)/python -m pip install --quiet -c constraints.txt pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[train,flower,report]' --group dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[train,flower,report,tensorboard,mlflow,parquet]' --group dev
 	@touch $@
 
 $(BENCH_READY): $(READY)

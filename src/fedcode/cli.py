@@ -49,6 +49,7 @@ COMMANDS = (
     ("unpack", "pack", MODELS),
     ("inspect", "inspect", MODELS),
     ("run", "run", RUNS),
+    ("report", "report", RUNS),
     ("methods", "methods", RUNS),
     ("data", "data", RUNS),
     ("reproduce", "reproduce", PAPER),
