@@ -13,9 +13,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Self
 
@@ -150,10 +151,28 @@ class Deployment:
         """What a process has said so far."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
-    def peak(self, name: str) -> int:
-        """The most memory that a process has had, in megabytes."""
-        status = Path(f"/proc/{self.processes[name].pid}/status").read_text()
-        return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM"))
+    @contextmanager
+    def watched(self, name: str) -> Iterator[dict[str, int]]:
+        """Watch a process's memory; the most so far, in megabytes.
+
+        own: what it holds itself. mapped: with the pages of its database file that it has mapped, which the system may
+        drop, and which count once for each of its connections.
+        """
+        status, peaks, done = Path(f"/proc/{self.processes[name].pid}/status"), {"own": 0, "mapped": 0}, Event()
+
+        def look() -> None:
+            while not done.wait(0.1):
+                lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                for peak, line in (("own", "RssAnon"), ("mapped", "VmRSS")):
+                    peaks[peak] = max(peaks[peak], int(lines[line].split()[0]) >> 10)
+
+        thread = Thread(target=look)
+        thread.start()
+        try:
+            yield peaks
+        finally:
+            done.set()
+            thread.join()
 
     def ended(self, name: str) -> int:
         """Wait until a process ends by itself; its exit status."""
