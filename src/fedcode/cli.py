@@ -50,6 +50,7 @@ COMMANDS = (
     ("inspect", "inspect", MODELS),
     ("run", "run", RUNS),
     ("report", "report", RUNS),
+    ("plot", "plot", RUNS),
     ("methods", "methods", RUNS),
     ("data", "data", RUNS),
     ("reproduce", "reproduce", PAPER),

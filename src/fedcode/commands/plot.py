@@ -1,0 +1,46 @@
+"""`fedcode plot`: a figure of the paper, or the frontier, as a file for a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedcode.commands import console
+
+NAMES = ("volume", "volume-linear", "clusters", "epochs", "tradeoff", "bounds", "bitrate", "frontier")
+
+
+def _complete(begun: str) -> list[str]:
+    return [name for name in NAMES if name.startswith(begun)]
+
+
+def plot(
+    name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}.", autocompletion=_complete)],
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[DIR...]", help="Directories of runs, or results/NAME.json.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="NAME.pdf, .svg or .png.", show_default=False)] = None,
+    quiet: console.Quiet = False,
+) -> None:
+    """Draw a figure of the paper, or the frontier, from runs of your own or from results.
+
+    Runs that differ by their seed alone are one curve, with a band from the least to the greatest. Curves are told
+    apart in grey print too. bounds is the paper's formula and takes no runs.
+
+    \\b
+    Examples:
+      fedcode plot volume runs/study -o volume.pdf
+      fedcode plot frontier results/frontier.json -o frontier.svg
+      fedcode plot bounds -o bounds.png
+    """
+    from fedcode.report import figures
+    from fedcode.report.gathering import gather
+
+    gathering = gather(runs) if runs else None
+    for remark in gathering.remarks if gathering else ():
+        console.remark(f"fedcode: note: {remark}", quiet)
+    path = out or Path(f"{name}.pdf")
+    figures.plot(name, gathering, path)
+    console.remark(f"wrote {path}", quiet)
