@@ -237,7 +237,7 @@ def _log(axes: Axes, which: str) -> None:
     """A logarithmic axis with plain numbers."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-    axes.set(**{f"{which}scale": "log"})  # type: ignore[arg-type]
+    axes.set(**{f"{which}scale": "log"})
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(LogLocator(10, (1, 2, 5)))
     axis.set_minor_locator(NullLocator())
