@@ -1,8 +1,9 @@
 """Values to labels by thresholds: a value's label is the number of thresholds strictly below it.
 
-A value's cell in a small table says how many thresholds lie below the whole cell; one compare with the
-next threshold does the rest. The cells come from a key that never falls as the value rises, and the same
-key is taken of the thresholds: so the labels are exact whatever the key rounds, and the same everywhere.
+A value's cell in a small table says which threshold comes next, and what is said of a value on either side of
+it: one compare does the rest (several where thresholds stand so close that they share a cell). The cells come
+from a key that never falls as the value rises, and the same key is taken of the thresholds: so the labels are
+exact whatever the key rounds, and the same everywhere.
 """
 
 from __future__ import annotations
@@ -116,13 +117,16 @@ def look_up(row: Row, thresholds: Floats, table: npt.NDArray[Any]) -> npt.NDArra
         return found.reshape(row.shape)
     out = np.empty(row.size, table.dtype)
     scale, low, first = _cells(thresholds)
-    single = bool(np.all(np.diff(first.astype(np.int64)) <= 1)) and thresholds.size - int(first[-1]) <= 1
     ends = np.append(thresholds, np.float32(np.inf))
+    edges, either = np.empty(0, np.float32), table
+    if int(np.diff(first, append=np.uint16(thresholds.size)).max()) <= 1:
+        edges = ends[first]
+        either = np.append(table, table[-1])[np.add.outer(first, np.arange(2))].reshape(-1)
 
     def work(start: int, stop: int) -> None:
         for place, block in row.blocks(start, stop):
             into = out[place : place + block.size]
-            if _look_up(block, scale, low, first, single, ends, table, into) >= _INFINITE:
+            if _look_up(block, scale, low, first, ends, table, edges, either, into) >= _INFINITE:
                 row.extremes()  # which says how many there are, and where
 
     row.over(work)
@@ -157,16 +161,22 @@ def _cells(thresholds: Floats) -> tuple[Scale, int, npt.NDArray[np.uint16]]:
 
 
 def _plain_look_up(
-    values: Any, scale: Scale, low: int, first: Any, single: bool, ends: Any, table: Any, out: Any
+    values: Any, scale: Scale, low: int, first: Any, ends: Any, table: Any, edges: Any, either: Any, out: Any
 ) -> int:
-    del scale, low, first, single
+    del scale, low, first, edges, either
     out[:] = table[np.searchsorted(ends[:-1], values)]
     return int(np.abs(values).view(np.int32).max())
 
 
 @kernel(plain=_plain_look_up)
-def _look_up(values: Any, scale: Scale, low: int, first: Any, single: bool, ends: Any, table: Any, out: Any) -> int:
-    """Fills `out`. The bits of the greatest distance come back: of NaN or infinity they are no finite number's."""
+def _look_up(
+    values: Any, scale: Scale, low: int, first: Any, ends: Any, table: Any, edges: Any, either: Any, out: Any
+) -> int:
+    """Fills `out`. The bits of the greatest distance come back: of NaN or infinity they are no finite number's.
+
+    `edges`, where it is not empty, has the one threshold to compare with in each cell, and `either` what is said of
+    a value that is not above it and of one that is.
+    """
     difference = np.empty(BUFFER, np.float32)
     distance = np.empty(BUFFER, np.float32)
     sign, bits = difference.view(np.int32), distance.view(np.int32)
@@ -183,10 +193,10 @@ def _look_up(values: Any, scale: Scale, low: int, first: Any, single: bool, ends
             greatest = max(greatest, bits[i])
             cell = (((bits[i] - base) >> shift) ^ (sign[i] >> np.int32(31))) - lowest
             cells[i] = np.uint32(min(max(cell, np.int32(0)), top))
-        if single:
+        if edges.size:
             for i in range(part.size):
-                label = np.uint32(first[cells[i]])
-                into[i] = table[label + np.uint32(part[i] > ends[label])]
+                cell = cells[i]
+                into[i] = either[np.uint32(2) * cell + np.uint32(part[i] > edges[cell])]
         else:
             for i in range(part.size):
                 label = np.uint32(first[cells[i]])
