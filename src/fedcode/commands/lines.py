@@ -1,7 +1,8 @@
-"""A run as it goes: a line a round, or a bar in a terminal."""
+"""A run as it goes: a line a round, or a view in a terminal."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,21 +14,20 @@ from fedcode.events import Event, Observer, RoundDone, RunStarted
 
 @contextmanager
 def following(quiet: bool = False) -> Iterator[Observer]:
-    """An observer for runs one after the other: bars in a terminal, lines elsewhere, nothing if quiet."""
+    """An observer for runs one after the other: a view in a terminal, lines elsewhere, nothing if quiet."""
     if quiet or not sys.stderr.isatty():
         yield Lines(quiet)
-    else:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        return
+    from rich.console import Console
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[now]}"),
-        )
-        with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
-            yield Bars(bars)
+    from fedcode.report.live import watching
+
+    console = Console(stderr=True)
+    if console.is_dumb_terminal or os.environ.get("CI"):  # what is drawn there cannot be drawn over
+        yield Lines(quiet)
+    else:
+        with watching(console) as live:
+            yield live
 
 
 class Lines:
@@ -48,22 +48,6 @@ class Lines:
             place = f"{self.label}  round {number:{len(str(self.rounds))}}/{self.rounds}"
             spent = sum(event.record["seconds"].values())
             console.remark(f"{place}  {line(event.record, event.totals)}  {spent:.1f} s", self.quiet)
-
-
-class Bars:
-    """An observer with a bar for every run."""
-
-    def __init__(self, bars: Any) -> None:
-        self.bars = bars
-        self.task: Any = None
-
-    def on(self, event: Event) -> None:
-        """Hear one event."""
-        if isinstance(event, RunStarted):
-            done = len(event.history)
-            self.task = self.bars.add_task(event.config["label"], total=event.rounds, completed=done, now="")
-        elif isinstance(event, RoundDone):
-            self.bars.update(self.task, completed=event.record["round"], now=line(event.record, event.totals))
 
 
 def line(record: Mapping[str, Any], totals: Mapping[str, Any]) -> str:

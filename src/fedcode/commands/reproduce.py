@@ -10,7 +10,7 @@ import typer
 
 from fedcode.commands import console
 from fedcode.commands.data import DataDir
-from fedcode.commands.lines import Lines
+from fedcode.commands.lines import following
 from fedcode.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -122,9 +122,9 @@ def _run(plans: Sequence[Plan], kept: Results, how: How, quiet: bool, as_json: b
     from fedcode.experiments.runner import reproduce
     from fedcode.experiments.tables import tables
 
-    lines: dict[Cell, Lines] = {}
     try:
-        outcome = reproduce(plans, kept, how, lambda cell, event: lines.setdefault(cell, Lines(quiet)).on(event))
+        with following(quiet) as observer:
+            outcome = reproduce(plans, kept, how, lambda _, event: observer.on(event))
     except KeyboardInterrupt:
         console.remark("\nThe same command goes on from here.")
         raise
