@@ -11,7 +11,7 @@ import typer
 
 from fedcode.commands import console
 from fedcode.commands.lines import following
-from fedcode.errors import ArgumentError
+from fedcode.errors import ArgumentError, WorkerError
 from fedcode.events import Observer, RunDone
 
 _RUN, _TRAIN, _MACHINE = "The federation", "Local training", "This machine"
@@ -19,7 +19,7 @@ _SETTINGS = frozenset(
     {
         *("dataset", "data_dir", "network", "fraction", "clients", "participation", "partition", "beta", "minimum"),
         *("rounds", "known", "seed", "epochs", "batch", "optimizer", "lr", "workers", "device", "precision"),
-        *("compile", "evaluate_every"),
+        *("compile", "evaluate_every", "evaluate_clients"),
     }
 )
 _OF_A_METHOD = ("method", "label", "settings")
@@ -64,6 +64,9 @@ def run(
     precision: Annotated[str | None, _option("float32 or bf16. [default: float32]", _MACHINE)] = None,
     compile: Annotated[bool | None, _option("Compile the training step.", _MACHINE)] = None,
     evaluate_every: Annotated[int | None, _option("Rounds between evaluations. [default: 1]", _MACHINE)] = None,
+    evaluate_clients: Annotated[
+        bool | None, _option("Send every model to its clients for evaluation too; counted apart.", _MACHINE)
+    ] = None,
     quiet: console.Quiet = False,
     as_json: console.Json = False,
 ) -> None:
@@ -101,7 +104,7 @@ def run(
     try:
         with following(quiet) as observer:
             summaries = [_one(config, out, draw, observer) for config in configs]
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit, WorkerError):
         console.remark(f"Go on with: fedcode run --resume {out}")
         raise
     common = {name: value for name, value in configs[0].document().items() if name not in _OF_A_METHOD}
