@@ -185,7 +185,7 @@ def over_a_slow_link(size: int, rounds: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for method in ("stock", "delta"):
         with (
-            TemporaryDirectory() as folder,
+            TemporaryDirectory(ignore_cleanup_errors=True) as folder,
             Deployment(Path(folder) / "here", nodes=nodes) as deployment,
             Proxy(deployment.port, DOWN, UP) as one,
             Proxy(deployment.port, DOWN, UP) as two,
@@ -198,7 +198,7 @@ def over_a_slow_link(size: int, rounds: int) -> dict[str, Any]:
             for number in range(1, rounds + 1):
                 deployment.wait(f"server has finished round {number}", 3600)
                 ends.append(time.perf_counter())
-                print(f"{method}: round {number} is over", file=sys.stderr, flush=True)
+                print(f"{method}: round {number} is over, {time.perf_counter():.0f}", file=sys.stderr, flush=True)
             wire = {name: sum(proxy.counted[name] for proxy in (one, two)) for name in ("down", "up")}
             found[method] = {
                 "seconds_a_round": statistics.median(np.diff(ends).tolist()),
@@ -220,7 +220,7 @@ def of_a_large_model(size: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for method, rounds in (("fedavg", 1), ("delta", 2)):
         with (
-            TemporaryDirectory() as folder,
+            TemporaryDirectory(ignore_cleanup_errors=True) as folder,
             Deployment(Path(folder) / "here", nodes=2, database=True) as deployment,
             deployment.watched("superlink") as peaks,
         ):
@@ -248,6 +248,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--sizes", type=int, nargs="*", default=[1_000_000, 11_000_000])
     parser.add_argument("--link-size", type=int, default=11_000_000)
     parser.add_argument("--large", type=int, default=100_000_000)
@@ -255,13 +256,14 @@ def main() -> None:
     result: dict[str, Any] = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
     result |= {"machine": machine(), "nodes": NODES}
     load = {"load_before": round(os.getloadavg()[0], 1)}
-    found = in_flower(given.sizes, given.rounds, TURNS, 0) if given.sizes else {}
+    found = in_flower(given.sizes, given.rounds, given.turns, 0) if given.sizes else {}
     trained = in_flower(given.sizes, TRAINED_ROUNDS, 1, STEPS) if given.sizes else {}
     print(f"{'':>6} {'':14} {'on Flower':>10} {'to stock':>9} {'own simulator':>14} {'training':>10} {'to stock':>9}")
     for size, times in found.items():
         own = {method: in_the_simulator(size, given.rounds + 1, method) for method in METHODS}
         result.setdefault("simulation", {})[str(size)] = load | {
             "rounds": given.rounds,
+            "turns": given.turns,
             "seconds_a_round": times,
             "ratio_to_stock": {name: taken / times[STOCK] for name, taken in times.items()},
             "own_simulator_seconds_a_round": own,
@@ -276,6 +278,7 @@ def main() -> None:
                 f"{size / 1e6:4g} M {name:14} {taken:8.2f} s {taken / times[STOCK]:9.2f} {beside:>14} "
                 f"{longer:8.2f} s {ratio:9.2f}"
             )
+        _write(given.json, result)
     if given.link_size:
         link = over_a_slow_link(given.link_size, 3)
         ratio = link["stock"]["seconds_a_round"] / link["delta"]["seconds_a_round"]
@@ -284,11 +287,16 @@ def main() -> None:
         for name in ("stock", "delta"):
             print(f"20/5 Mbit/s, {given.link_size / 1e6:g} M, {name:6}: {link[name]['seconds_a_round']:.1f} s a round")
         print(f"delta is {ratio:.1f} times faster")
+        _write(given.json, result)
     if given.large:
         result["large"] = load | {"weights": given.large, "nodes": 2} | of_a_large_model(given.large)
         print(json.dumps(result["large"], indent=2))
-    if given.json:
-        given.json.write_text(json.dumps(result, indent=2) + "\n")
+        _write(given.json, result)
+
+
+def _write(path: Path | None, result: dict[str, Any]) -> None:
+    if path:
+        path.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

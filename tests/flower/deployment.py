@@ -137,8 +137,9 @@ class Deployment:
     def kill(self, name: str) -> None:
         """End a process and all that it started, without a warning."""
         process = self.processes.pop(name)
-        with suppress(ProcessLookupError):  # it ended by itself
-            os.killpg(process.pid, signal.SIGKILL)
+        for number in (process.pid, *descendants(process.pid)):
+            with suppress(ProcessLookupError):  # it ended by itself
+                os.kill(number, signal.SIGKILL)
         process.wait()
 
     def call(self, *command: str) -> str:
@@ -217,6 +218,18 @@ class Deployment:
     def runs(self) -> Sequence[Path]:
         """The runs' directories, in the order in which they began."""
         return sorted((self.folder / "runs").iterdir(), key=lambda path: (len(path.name), path.name))
+
+
+def descendants(pid: int) -> list[int]:
+    """All that a process has started, and what that has started."""
+    parents: dict[int, int] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
 
 
 def free_port() -> int:

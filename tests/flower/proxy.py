@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -59,7 +60,8 @@ class Proxy:
         except OSError:
             writer.close()
             return
-        await asyncio.gather(self._pass("up", reader, away), self._pass("down", there, writer))
+        with suppress(asyncio.CancelledError):  # the test is over
+            await asyncio.gather(self._pass("up", reader, away), self._pass("down", there, writer))
 
     async def _pass(self, direction: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         rate = self.up if direction == "up" else self.down
