@@ -23,17 +23,32 @@ def document(value: Any) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> None:
-    """Print a table; with `numbers`, all columns but the first stand to the right."""
+    """Print a table; with `numbers`, all columns but the first stand to the right.
+
+    Where it is wider than the terminal it goes without lines, then on its side: rather than with words cut in two.
+    """
+    from rich.box import HEAVY_HEAD, SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(title=Text(title), title_justify="left")
-    for index, column in enumerate(columns):
-        grid.add_column(column, justify="right" if index and numbers else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text(cell) for cell in row))  # Text: a name's [brackets] are no markup
-    Console(width=None if sys.stdout.isatty() else 120).print(grid)
+    def grid(columns: Sequence[str], rows: Sequence[Sequence[str]], lines: bool) -> Table:
+        box, padding = (HEAVY_HEAD, (0, 1)) if lines else (SIMPLE_HEAD, (0, 0))
+        made = Table(title=Text(title), title_justify="left", box=box, padding=padding, pad_edge=lines)
+        for index, column in enumerate(columns):
+            made.add_column(column, justify="right" if index and numbers else "left", overflow="fold")
+        for row in rows:
+            made.add_row(*(Text(cell) for cell in row))  # Text: a name's [brackets] are no markup
+        return made
+
+    out = Console(width=None if sys.stdout.isatty() else 120)
+    shapes = [grid(columns, rows, True), grid(columns, rows, False)]
+    if numbers:
+        on_its_side = list(zip(columns, *rows, strict=True))
+        shapes.append(grid(on_its_side[0], on_its_side[1:], False))
+    free = out.options.update(max_width=10_000)
+    fitting = (shape for shape in shapes if out.measure(shape, options=free).maximum <= out.width)
+    out.print(next(fitting, shapes[0]))
 
 
 def remark(sentence: str, quiet: bool = False) -> None:
