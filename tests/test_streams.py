@@ -76,6 +76,6 @@ def test_no_memory_is_an_error_of_the_message(monkeypatch: pytest.MonkeyPatch) -
         raise MemoryError
 
     data = compress(np.arange(1000, dtype=np.uint16))
-    monkeypatch.setattr("fedcode.streams.np.zeros", none)
+    monkeypatch.setattr("fedcode.streams.np.empty", none)
     with pytest.raises(MessageError, match="no memory"):
         decompress(data, 1000, np.uint16)

@@ -76,9 +76,9 @@ def decompress(data: Buffer, count: int, dtype: npt.DTypeLike) -> npt.NDArray[An
 
     if not len(data) or data[-1] or count > len(data) * _MOST:
         raise MessageError(f"{len(data)} bytes cannot be a stream of {count} numbers, or are cut off.")
-    # one more than there should be, so that a longer stream shows; zeros take no memory until they are written
+    # one more than there should be, so that a longer stream shows; what is not written takes no memory
     try:
-        values = np.zeros(count + 1, dtype)
+        values = np.empty(count + 1, dtype)
     except MemoryError as error:
         raise MessageError(f"a stream of {count} numbers is expected, which this machine has no memory for.") from error
     try:

@@ -137,7 +137,7 @@ def decode_symbols(data: Buffer, form: int, count: int, k: int) -> Labels:
 
 
 def _below(row: Labels, k: int) -> Labels:
-    if int(row.max()) >= k:
+    if k <= np.iinfo(row.dtype).max and int(row.max()) >= k:
         raise MessageError(f"a symbol of a stream is {int(row.max())} where there are {k}.")
     return row
 
@@ -229,26 +229,21 @@ def _count_plainly(row: Any, edges: Any, counts: Any) -> None:
 
 @kernel(plain=_count_plainly)
 def _count(row: Any, edges: Any, counts: Any) -> None:
-    # Eight tables, so that equal neighbours do not wait for each other. A page is shorter than 2^32.
-    tables = np.empty((8, counts.shape[1]), np.uint32)
+    # Four tables, so that equal neighbours do not wait for each other. A page is shorter than 2^32.
+    k = counts.shape[1]
+    first, second = np.empty(k, np.uint32), np.empty(k, np.uint32)
+    third, fourth = np.empty(k, np.uint32), np.empty(k, np.uint32)
     one = np.uint32(1)
     for page in range(counts.shape[0]):
-        tables[:] = 0
-        start, stop = edges[page], edges[page + 1]
-        whole = start + (stop - start) // 8 * 8
-        for i in range(start, whole, 8):
-            tables[0, row[i]] += one
-            tables[1, row[i + 1]] += one
-            tables[2, row[i + 2]] += one
-            tables[3, row[i + 3]] += one
-            tables[4, row[i + 4]] += one
-            tables[5, row[i + 5]] += one
-            tables[6, row[i + 6]] += one
-            tables[7, row[i + 7]] += one
-        for i in range(whole, stop):
-            tables[0, row[i]] += one
-        for symbol in range(counts.shape[1]):
-            number = 0
-            for table in range(8):
-                number += tables[table, symbol]
-            counts[page, symbol] = number
+        first[:], second[:], third[:], fourth[:] = 0, 0, 0, 0
+        part = row[edges[page] : edges[page + 1]]
+        whole = part.size // 4 * 4
+        for i in range(0, whole, 4):
+            first[part[i]] += one
+            second[part[i + 1]] += one
+            third[part[i + 2]] += one
+            fourth[part[i + 3]] += one
+        for i in range(whole, part.size):
+            first[part[i]] += one
+        for symbol in range(k):
+            counts[page, symbol] = np.int64(first[symbol]) + second[symbol] + third[symbol] + fourth[symbol]
