@@ -195,8 +195,10 @@ def test_one_far_outlier_is_kept(outlier: float, bits: float) -> None:
     assert entropy(found.labels) <= bits
 
 
-def test_values_that_the_budget_can_hold_are_kept_as_they_are() -> None:
-    values = np.random.default_rng(0).choice(np.array([-3, -1, 0, 0.5, 2], np.float32), 100_000)
+@pytest.mark.parametrize("distinct", [[-3, -1, 0, 0.5, 2], [0.1, 0.2, 1e20, 2e20, 3e20], [-3e9, -2e9, -1e9, -1e-3, 1]])
+@pytest.mark.parametrize("size", [1000, 100_000])
+def test_values_that_the_budget_can_hold_are_kept_as_they_are(distinct: list[float], size: int) -> None:
+    values = np.random.default_rng(0).choice(np.array(distinct, np.float32), size)
     assert np.array_equal(fedcode.cluster(values, bits=3).decode(), values)
 
 

@@ -121,7 +121,10 @@ class Cells:
     def rule(self) -> Rule:
         count, total, _ = self.parts
         centers = (total / count + self.bins.origin).astype(np.float32)
-        return Rule(centers, self.bins.tops(self.cuts[1:-1] - 1) + np.float32(0))
+        tops = self.bins.tops(self.cuts[1:] - 1)
+        if self.bins.distinct:  # a value that has a cell to itself is kept as it is, which sums might have rounded
+            centers = np.where(np.diff(self.cuts) == 1, tops, centers)
+        return Rule(centers, tops[:-1] + np.float32(0))
 
 
 class Grid:

@@ -32,7 +32,8 @@ class Bins:
     """Values in ascending bins.
 
     sums: of value - origin. blur: the squared error that lies within bins. tops: for some of the bins a float32
-    that is at least the greatest value in each, and below the least in the next.
+    that is at least the greatest value in each, and below the least in the next. distinct: each bin holds one value
+    alone, however often, which is its top.
     """
 
     origin: float
@@ -40,6 +41,7 @@ class Bins:
     sums: Doubles
     blur: float
     tops: Callable[[Places], Floats]
+    distinct: bool = False
 
     @property
     def size(self) -> int:
@@ -175,7 +177,7 @@ def ordered(row: Row) -> Bins:
         values = values[first]
     wide, origin = values.astype(np.float64), float(values[values.size // 2])
     many = counts.astype(np.float64)
-    return Bins(origin, many, (wide - origin) * many, 0.0, lambda at: values[at])
+    return Bins(origin, many, (wide - origin) * many, 0.0, lambda at: values[at], distinct=True)
 
 
 def _changes(values: Any) -> list[Any]:
