@@ -23,6 +23,11 @@ def test_a_data_set_of_the_experiments_own_keeps_its_lines_alone() -> None:
     assert all(label.startswith("CIFAR-10, ") for label in labels)
 
 
+def test_the_data_set_that_an_experiment_has_anyway_changes_nothing() -> None:
+    assert Plan("small-iid", dataset="cifar10") == Plan("small-iid")
+    assert Plan("table-resnet20", dataset="cifar10") != Plan("table-resnet20")
+
+
 def test_another_data_set_takes_the_place_of_both() -> None:
     labels = [line.label for line in Plan("table-resnet20", dataset="digits").lines()]
     assert len(labels) == 8

@@ -32,7 +32,7 @@ class Line:
         settings = dict(cell.settings)
         if cell.method == "fedavg_ws":
             settings = {"clusters": settings.get("clusters", 64), "downlink": 1.0, "uplink": 1.0, "start": 0}
-        elif cell.method != "fedcode":
+        elif cell.method != "fedcode" or settings.get("codebook_rounds", "sent") != "sent":
             return None
         return RunSize(
             parameters(cell.network, cell.classes),
@@ -77,6 +77,8 @@ class Plan:
             raise ArgumentError(f"beta is above 0: got {self.beta}.")
         for method in self.methods:
             class_of(method)  # says so where there is none
+        if {row.cell.dataset for row in self.experiment.rows(self.everything)} == {self.dataset}:
+            object.__setattr__(self, "dataset", None)  # it is the experiment's own
         if not self.seeds:
             object.__setattr__(self, "seeds", self.experiment.seeds)
 

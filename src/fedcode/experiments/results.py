@@ -99,15 +99,15 @@ class Results:
 
     def _take(self, path: Path, document: Mapping[str, Any]) -> None:
         try:
-            plans = {key: Plan.of(plan) for key, plan in document["plans"].items()}
+            plans = [Plan.of(plan) for plan in document["plans"].values()]
             for key, record in document["cells"].items():
                 if _current(key, record):
                     self.records.setdefault(key, record)
         except (AttributeError, KeyError, TypeError, ValueError, FedcodeError) as error:
             raise DataError(f"{path} is damaged: {error!r}. Restore it, or remove it and run again.") from error
         own = self.plans.setdefault(path.stem, {})
-        for key, plan in plans.items():
-            own[key] = plan.and_also(own[key]) if key in own else plan
+        for plan in plans:
+            own[plan.key] = plan.and_also(own[plan.key]) if plan.key in own else plan
 
 
 def _current(key: str, record: Record) -> bool:
