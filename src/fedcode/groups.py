@@ -38,10 +38,11 @@ def grouping(differences: Labels, expected: Labels, k: int) -> npt.NDArray[np.ui
     counted = np.zeros((k, k), np.int64)
     _count_pairs(expected, differences, counted)
     counts: Counts = counted.astype(np.float64)
-    whole = float(_costs(counts.sum(0, keepdims=True))[0])
-    if whole - float(_entropies(counts).sum()) < 2 * _STREAM:
-        return None
-    return _merged(counts, np.arange(k) * min(k, _START) // k, 0.998 * whole)
+    together = counts.sum(0, keepdims=True)
+    most = 0.998 * float(_costs(together)[0])
+    # two streams, a bin in one of them for each difference, a bit for the group of each label: no grouping takes less
+    least = float(_entropies(counts).sum()) + 2 * _STREAM + _BIN * np.count_nonzero(together) + k
+    return _merged(counts, np.arange(k) * min(k, _START) // k, most) if least < most else None
 
 
 def _merged(counts: Counts, groups: npt.NDArray[np.int64], most: float) -> npt.NDArray[np.uint8] | None:
