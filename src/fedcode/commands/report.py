@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedcode.commands import console
+from fedcode.errors import FedcodeError
 
 if TYPE_CHECKING:
     from fedcode.report.comparison import Comparison
+    from fedcode.report.link import Link
 
+PAGE = "report.html"
 LinkName = Annotated[
     str | None,
     typer.Option(
@@ -27,7 +30,7 @@ def report(
     runs: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Directories of runs, or that hold some; results/NAME.json.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the page.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the page.")] = Path(PAGE),
     link: LinkName = None,
     title: Annotated[str | None, typer.Option(help="The page's title.", show_default=False)] = None,
     csv: Annotated[
@@ -72,23 +75,50 @@ def report(
     console.remark(f"wrote {out}", quiet)
 
 
+def leave(out: Path, link: Link | None, quiet: bool) -> Comparison | None:
+    """What a finished `fedcode run` leaves beside its runs: the page, and in each summary what the air costs.
+
+    The runs are there whatever happens here, so that it ends with a remark and not with an error.
+    """
+    from fedcode.report.comparison import Comparison
+    from fedcode.report.gathering import gather
+    from fedcode.report.link import note
+    from fedcode.report.page import write_page
+
+    try:
+        comparison = Comparison(gather([out]), link)
+        if link is not None:
+            note(link, comparison.gathering.traces, comparison.target)
+        write_page(out / PAGE, comparison)
+    except (FedcodeError, OSError) as error:
+        console.remark(f"fedcode: note: there is no page of these runs: {error}", quiet)
+        return None
+    return comparison
+
+
 def show(comparison: Comparison) -> None:
     """The table, the best of each column with a star; what is on the air is a table of its own."""
     from fedcode.report.page import heading
 
-    texts = comparison.texts()
-    heads = [column.head for column in comparison.columns]
+    _table(heading(comparison.gathering.traces), comparison, slice(len(comparison.columns) - comparison.of_air))
+    if comparison.link:
+        show_air(comparison)
+    print(comparison.notes[0])
+
+
+def show_air(comparison: Comparison) -> None:
+    """What the runs take on the link, and its figures."""
+    assert comparison.link is not None
+    _table(f"On the air, {comparison.link.name}", comparison, slice(-comparison.of_air, None))
+    print(comparison.notes[-1])
+
+
+def _table(title: str, comparison: Comparison, part: slice) -> None:
     rows = [
-        [f"{text} *" if comparison.is_best(number, at) else text for at, text in enumerate(cells[1:])]
-        for number, cells in enumerate(texts)
+        [cells[0], *[f"{text} *" if comparison.is_best(row, at) else text for at, text in enumerate(cells[1:])][part]]
+        for row, cells in enumerate(comparison.texts())
     ]
-    behind = len(heads) - comparison.of_air
-    for title, part in ((heading(comparison.gathering.traces), slice(behind)), ("On the air", slice(behind, None))):
-        if heads[part]:
-            labelled = [[cells[0], *row[part]] for cells, row in zip(texts, rows, strict=True)]
-            console.table(title, ["run", *heads[part]], labelled)
-    for note in comparison.notes:
-        print(note)
+    console.table(title, ["run", *[column.head for column in comparison.columns][part]], rows)
 
 
 def _document(out: Path, comparison: Comparison) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcode import rundir
 from fedcode.commands import console
 from fedcode.commands.lines import following
+from fedcode.commands.report import PAGE, LinkName, leave, show_air
 from fedcode.errors import ArgumentError, WorkerError
 from fedcode.events import Observer, RunDone
 
@@ -67,6 +69,13 @@ def run(
     evaluate_clients: Annotated[
         bool | None, _option("Send every model to its clients for evaluation too; counted apart.", _MACHINE)
     ] = None,
+    link: LinkName = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Write to tensorboard, mlflow, csv or parquet as it goes; again for more.", show_default=False
+        ),
+    ] = None,
     quiet: console.Quiet = False,
     as_json: console.Json = False,
 ) -> None:
@@ -78,8 +87,10 @@ def run(
       fedcode run fedavg fedcode --beta 0.1 --participation 0.5 --set fedcode.clusters=32
       fedcode run --config study.toml --out runs/study
       fedcode run --resume runs/study
+      fedcode run fedavg fedcode --link nb-iot --log tensorboard
 
     Every run is kept in a directory, DIR/METHOD, from which it can go on after whatever ended it.
+    DIR/report.html is a page about all of them; open it in a browser.
     """
     given = {name: value for name, value in locals().items() if value is not None and name in _SETTINGS}
     if resume is not None and (methods or set_ or config or out or draw or save_draw):
@@ -87,8 +98,11 @@ def run(
             "--resume goes on with the runs as they were begun: neither methods nor --set, --config, --out, --draw "
             "and --save-draw go with it."
         )
+    from fedcode.report.link import Link
+    from fedcode.report.observers import observers
     from fedcode.simulation import plan
 
+    air = None if link is None else Link.of(link)
     if resume is None:
         document = plan.with_settings((plan.read_plan(config) if config else {}) | given, set_ or [])
         if methods:
@@ -102,22 +116,26 @@ def run(
     else:
         out, configs = resume, plan.go_on(resume, given)
     try:
-        with following(quiet) as observer:
-            summaries = [_one(config, out, draw, observer) for config in configs]
+        with observers(log or (), out) as others, following(quiet) as view:
+            summaries = [_one(config, out, draw, [view, *others]) for config in configs]
     except (KeyboardInterrupt, SystemExit, WorkerError):
         console.remark(f"Go on with: fedcode run --resume {out}")
         raise
+    comparison = leave(out, air, quiet)
+    if air is not None:
+        summaries = [rundir.read(out / config.label).summary or {} for config in configs]
     common = {name: value for name, value in configs[0].document().items() if name not in _OF_A_METHOD}
     if as_json:
         console.document({"out": str(out), "config": common, "runs": summaries})
         return
     show(common, summaries)
-    console.remark(f"kept in {out}", quiet)
+    if air is not None and comparison is not None:
+        show_air(comparison)
+    console.remark(f"kept in {out}, with a page about it: {out / PAGE}" if comparison else f"kept in {out}", quiet)
 
 
-def _one(config: Any, out: Path, draw: Path | None, observer: Observer) -> dict[str, Any]:
+def _one(config: Any, out: Path, draw: Path | None, observers: Sequence[Observer]) -> dict[str, Any]:
     """One run from wherever it was; its summary."""
-    from fedcode import rundir
     from fedcode.simulation import run as events_of
 
     place = out / config.label
@@ -127,7 +145,8 @@ def _one(config: Any, out: Path, draw: Path | None, observer: Observer) -> dict[
         return found
     summary: dict[str, Any] = {}
     for event in events_of(config, out=place, resume=True, draw=draw):
-        observer.on(event)
+        for observer in observers:
+            observer.on(event)
         if isinstance(event, RunDone):
             summary = dict(event.summary)
     return summary

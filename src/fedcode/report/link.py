@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from fedcode import rundir
 from fedcode.errors import ArgumentError
+from fedcode.files import new_file
 from fedcode.report.trace import Trace
 
 SHARE = 0.8  # of the reference's best accuracy: the question is how long until there
@@ -88,6 +91,17 @@ class Link:
             "rounds_until_target": reached,
             "hours_until_target": self.elapsed(trace, reached),
         }
+
+
+def note(link: Link, traces: Sequence[Trace], target: float | None) -> None:
+    """Write what the air costs into the summary of every finished run, under "air"."""
+    for trace in traces:
+        if trace.folder is None or trace.summary is None:
+            continue
+        summary = {**trace.summary, "air": rundir.finite(link.document(trace, target))}
+        run = rundir.RunDirectory(trace.folder)
+        with run.opened(), run.writing(), new_file(trace.folder / rundir.SUMMARY, force=True) as file:
+            file.write(json.dumps(summary, indent=2).encode() + b"\n")
 
 
 LINKS = (

@@ -19,7 +19,6 @@ from fedcode.report.comparison import Comparison
 from fedcode.report.trace import Trace
 
 ASSETS = Path(__file__).with_name("assets")
-PAGE = "report.html"
 
 
 def write_page(path: Path, comparison: Comparison, title: str | None = None) -> None:
