@@ -119,6 +119,13 @@ def test_fewer_distinct_values_than_k_are_kept_as_they_are(count: int, size: int
     assert np.array_equal(found.decode(), values)
 
 
+def test_a_value_alone_in_its_cluster_is_its_center_to_the_bit() -> None:
+    values = RNG.choice(np.array([-3e20, -1e20, 0.1, 0.2, 1e20], np.float32), 10_000)
+    found = fedcode.cluster(values, 4)
+    assert np.array_equal(found.centers[[0, 1, 3]], np.array([-3e20, -1e20, 1e20], np.float32))
+    assert found.centers[2] == pytest.approx(values[np.abs(values) < 1].mean(dtype=np.float64))
+
+
 @pytest.mark.parametrize("value", [0.0, -0.0, 1.5, -3e-45, GREATEST, -GREATEST])
 @pytest.mark.parametrize("size", [1, 3, 5000])
 def test_a_constant_has_one_center(value: float, size: int) -> None:

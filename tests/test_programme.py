@@ -54,7 +54,7 @@ def test_a_grid_loses_next_to_nothing(kind: str, k: int, monkeypatch: pytest.Mon
     bins = bins_of(20_000, kind)
     centers, error = partition(bins, k)
     assert centers.size == k
-    drifted = np.sort(centers * RNG.normal(1, 0.05, k))
+    drifted = np.sort(centers * RNG.normal(1, 0.05, k).astype(np.float32))
     from_earlier = partition(bins, k, drifted)[1]
     monkeypatch.setattr(programme, "FEW", bins.size)
     least = partition(bins, k)[1]
@@ -64,4 +64,4 @@ def test_a_grid_loses_next_to_nothing(kind: str, k: int, monkeypatch: pytest.Mon
 
 def test_no_more_bins_than_runs() -> None:
     centers, error = partition(ordered(row_of(np.array([3.0, 1.0, 1.0]))), 4)
-    assert (centers.tolist(), error) == ([-2.0, 0.0], 0.0)
+    assert (centers.tolist(), error) == ([1.0, 3.0], 0.0)

@@ -88,14 +88,12 @@ class Cells:
     """A way to cut bins into cells: the bins at which each cell begins, and the end."""
 
     bins: Bins
-    prefix: tuple[Doubles, Doubles, Doubles]
     cuts: Places
 
     @cached_property
     def parts(self) -> tuple[Doubles, Doubles, Doubles]:
         """Counts, sums and squares of the values in each cell."""
-        count, total, square = (np.diff(row[self.cuts]) for row in self.prefix)
-        return count, total, square
+        return self.bins.between(self.cuts)
 
     @cached_property
     def entropy(self) -> float:
@@ -119,12 +117,7 @@ class Cells:
 
     @property
     def rule(self) -> Rule:
-        count, total, _ = self.parts
-        centers = (total / count + self.bins.origin).astype(np.float32)
-        tops = self.bins.tops(self.cuts[1:] - 1)
-        if self.bins.distinct:  # a value that has a cell to itself is kept as it is, which sums might have rounded
-            centers = np.where(np.diff(self.cuts) == 1, tops, centers)
-        return Rule(centers, tops[:-1] + np.float32(0))
+        return Rule(self.bins.centers(self.cuts), self.bins.tops(self.cuts[1:-1] - 1) + np.float32(0))
 
 
 class Grid:
@@ -132,12 +125,10 @@ class Grid:
 
     def __init__(self, bins: Bins) -> None:
         self.bins = bins
-        self.prefix = bins.prefix()
-        means = bins.means
-        self.distance = np.abs(means)
-        self.side = np.where(means < 0, -1, 1)
+        self.distance = np.abs(bins.means)
+        self.side = np.where(bins.means < 0, -1, 1)
         self.coarsest = float(np.log(4 * self.distance.max() + 1e-300))  # at this step there is but one cell
-        self.whole = Cells(bins, self.prefix, np.arange(bins.size + 1))
+        self.whole = Cells(bins, np.arange(bins.size + 1))
 
     def cells(self, step: float, dead: float) -> Cells:
         """Cells of `step`, and in the middle one of twice `dead` steps."""
@@ -145,13 +136,13 @@ class Grid:
         if not dead:
             number += self.side < 0  # there is no cell in the middle
         cuts = np.flatnonzero(number[1:] != number[:-1]) + 1
-        return Cells(self.bins, self.prefix, np.concatenate([[0], cuts, [self.bins.size]]))
+        return Cells(self.bins, np.concatenate([[0], cuts, [self.bins.size]]))
 
     def best(self, bits: float) -> Cells:
         """Of all cells that cost at most `bits`, and nearly so much, those with the least error."""
         if self.whole.rate <= bits:
             return self.whole
-        best, least = Cells(self.bins, self.prefix, np.array([0, self.bins.size])), np.inf
+        best, least = Cells(self.bins, np.array([0, self.bins.size])), np.inf
         at = self.coarsest
         for dead in DEAD:
             found = self._of_entropy(bits, dead, at)

@@ -129,15 +129,7 @@ def _centers(row: Row, k: int, start: Centers | None) -> Centers:
     """The centres: from a histogram if it is fine enough for so many centres, else from the sorted values."""
     bins = histogram(row, 13 - max(0, (k - 1).bit_length() - 6))
     if bins is not None and bins.size > 2 * k:
-        centers, error = partition(bins, k, _from_origin(start, bins.origin))
+        centers, error = partition(bins, k, start)
         if bins.blur <= 0.02 * (error + bins.blur):
-            return np.unique((centers + bins.origin).astype(np.float32))
-    bins = ordered(row)
-    if bins.size <= k:
-        return bins.tops(np.arange(bins.size))  # the values themselves, which sums might have rounded
-    centers, _ = partition(bins, k, _from_origin(start, bins.origin))
-    return np.unique((centers + bins.origin).astype(np.float32))
-
-
-def _from_origin(start: Centers | None, origin: float) -> Any:
-    return None if start is None else start.astype(np.float64) - origin
+            return np.unique(centers)
+    return np.unique(partition(ordered(row), k, start)[0])

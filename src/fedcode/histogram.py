@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,20 +48,33 @@ class Bins:
     def size(self) -> int:
         return self.counts.size
 
-    @property
+    @cached_property
     def means(self) -> Doubles:
         """The mean of each bin, less the origin: ascending."""
         return self.sums / self.counts
 
+    @cached_property
     def prefix(self) -> tuple[Doubles, Doubles, Doubles]:
         """Counts, sums and squares up to each edge of the bins, each 0 where the values change their sign.
 
         Counted outwards from there, a huge value does not drown the small ones that come after it.
         """
-        means = self.means
-        middle = int(np.count_nonzero(means < 0))
-        count, total, square = (_outwards(row, middle) for row in (self.counts, self.sums, self.sums * means))
+        middle = int(np.count_nonzero(self.means < 0))
+        count, total, square = (_outwards(row, middle) for row in (self.counts, self.sums, self.sums * self.means))
         return count, total, square
+
+    def between(self, cuts: Places) -> tuple[Doubles, Doubles, Doubles]:
+        """Counts, sums and squares of the values between one cut and the next."""
+        count, total, square = (np.diff(row[cuts]) for row in self.prefix)
+        return count, total, square
+
+    def centers(self, cuts: Places) -> Floats:
+        """The means of the values between one cut and the next."""
+        count, total, _ = self.between(cuts)
+        found: Floats = (total / count + self.origin).astype(np.float32)
+        if self.distinct:  # a value that is alone there is its own mean, which sums might have rounded
+            found = np.where(np.diff(cuts) == 1, self.tops(cuts[1:] - 1), found)
+        return found
 
 
 def _outwards(row: Doubles, middle: int) -> Doubles:

@@ -16,12 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fedcode.histogram import FEW, Bins, Doubles
+from fedcode.histogram import FEW, Bins, Doubles, Places
 from fedcode.kernels import kernel
-
-Cuts = npt.NDArray[np.int64]
+from fedcode.row import Floats
 
 NEAR = 32  # edges either side of a coarse cut that the second programme may choose
 COARSE = 1024  # runs of the coarse grid, or 8 k
@@ -29,35 +27,40 @@ OUTRIGHT = 256  # bins
 TURNS = 4  # while a cut goes as far as it may
 
 
-def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles, float]:
-    """The centres (less the origin) of the best k runs, and the squared error between bins.
+def partition(bins: Bins, k: int, start: Floats | None = None) -> tuple[Floats, float]:
+    """The centres of the best k runs, and the squared error between bins.
 
-    start: earlier centres (less the origin); with them the coarse programme is skipped.
+    start: earlier centres; with as many of them the coarse programme is skipped.
 
     >>> values = np.array([0.0, 1.0, 5.0, 7.0], np.float32)
     >>> bins = Bins(0.0, np.ones(4), values.astype(np.float64), 0.0, lambda at: values[at])
     >>> partition(bins, 2)
-    (array([0.5, 6. ]), 2.5)
+    (array([0.5, 6. ], dtype=float32), 2.5)
     """
-    count, total, square = bins.prefix()
-    means = bins.means
+    cuts = _best(bins, k, start)
+    count, total, square = bins.between(cuts)
+    return bins.centers(cuts), float(np.maximum(square - total * total / count, 0).sum())
+
+
+def _best(bins: Bins, k: int, start: Floats | None) -> Places:
+    count, total, square = bins.prefix
     if bins.size <= k:
-        return means, 0.0
+        return np.arange(bins.size + 1)
     if bins.size <= OUTRIGHT:
         cuts = np.empty(k + 1, np.int64)
         _solve(count, total, square, np.empty((2, bins.size + 1)), np.zeros(k * (bins.size + 2), np.int64), cuts)
-        return _centers(count, total, square, cuts)
-    sums = _needed(bins, means, k)
+        return cuts
+    sums = _needed(bins, k)
     price = float(sums[-1] ** 3 / (6 * float(k) ** 3))
     if bins.size <= FEW:
-        cuts, _ = _shortest(count, total, square, k, price)
-        return _centers(count, total, square, cuts)
+        return _shortest(count, total, square, k, price)[0]
     grid = _grid(sums, k)
     if start is None or start.size != k:
         cuts, price = _shortest(count[grid], total[grid], square[grid], k, price)
         near = grid[cuts]
     else:
-        near = np.concatenate([[0], np.searchsorted(means, (start[:-1] + start[1:]) / 2), [bins.size]])
+        centers = start.astype(np.float64) - bins.origin
+        near = np.concatenate([[0], np.searchsorted(bins.means, (centers[:-1] + centers[1:]) / 2), [bins.size]])
     reach = int(min(NEAR, max(4, 2 * bins.size / grid.size)))
     for _ in range(TURNS):
         allowed = np.zeros(bins.size + 1, np.bool_)
@@ -68,12 +71,7 @@ def partition(bins: Bins, k: int, start: Doubles | None = None) -> tuple[Doubles
         last, near = near, edges[cuts]
         if np.abs(near - last).max() < reach:
             break
-    return _centers(count, total, square, near)
-
-
-def _centers(count: Doubles, total: Doubles, square: Doubles, cuts: Cuts) -> tuple[Doubles, float]:
-    many, sums, squares = (np.diff(row[cuts]) for row in (count, total, square))
-    return sums / many, float(np.maximum(squares - sums * sums / many, 0).sum())
+    return near
 
 
 def _plain_solve(count: Any, total: Any, square: Any, best: Any, last: Any, cuts: Any) -> None:
@@ -115,9 +113,9 @@ def _solve(count: Any, total: Any, square: Any, best: Any, last: Any, cuts: Any)
         cuts[run] = last[run * width + cuts[run + 1]]
 
 
-def _needed(bins: Bins, means: Doubles, k: int) -> Doubles:
+def _needed(bins: Bins, k: int) -> Doubles:
     """How many centres are needed up to each edge, but for a factor; the price of a run follows from their cube."""
-    width = np.gradient(means)
+    width = np.gradient(bins.means)
     mass = np.cbrt(bins.counts * width * width)
     runs = max(COARSE, 8 * k)
     for _ in range(16):  # a far outlier would have all of it; it gets one run of the grid
@@ -128,7 +126,7 @@ def _needed(bins: Bins, means: Doubles, k: int) -> Doubles:
     return np.concatenate([[0.0], np.cumsum(mass)])
 
 
-def _grid(sums: Doubles, k: int) -> Cuts:
+def _grid(sums: Doubles, k: int) -> Places:
     """Edges between which lies an equal share of what centres are needed for."""
     size = sums.size - 1
     grid = np.searchsorted(sums, np.linspace(0, sums[-1], max(COARSE, 8 * k) + 1)).clip(0, size)
@@ -136,13 +134,13 @@ def _grid(sums: Doubles, k: int) -> Cuts:
     return np.unique(grid)
 
 
-def _shortest(count: Doubles, total: Doubles, square: Doubles, k: int, price: float) -> tuple[Cuts, float]:
+def _shortest(count: Doubles, total: Doubles, square: Doubles, k: int, price: float) -> tuple[Places, float]:
     """The cuts of the best k runs, by the price that gives as many; and that price."""
     size = count.size - 1
     if size <= k:
         return np.arange(size + 1), price
-    few: tuple[float, Cuts] | None = None  # a price that is too high, and its cuts
-    many: tuple[float, Cuts] | None = None
+    few: tuple[float, Places] | None = None  # a price that is too high, and its cuts
+    many: tuple[float, Places] | None = None
     price = max(price, 1e-290)
     best, last = np.empty(size + 1), np.empty(size + 1, np.int64)
     queue, begin = np.empty(size + 1, np.int64), np.empty(size + 1, np.int64)
@@ -173,7 +171,7 @@ def _shortest(count: Doubles, total: Doubles, square: Doubles, k: int, price: fl
     return (few or many or (price, cuts))[1][: k + 1], price
 
 
-def _spliced(few: Cuts, many: Cuts, k: int) -> Cuts:
+def _spliced(few: Places, many: Places, k: int) -> Places:
     """Of two best partitions at one price, with fewer and with more runs than k, one with k.
 
     The beginning of one and the end of the other, joined where a run of `few` holds a run of `many`.
