@@ -45,26 +45,26 @@ def trained() -> Floats:
     optimizer = torch.optim.Adam(network.parameters(), 2e-3)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # of so small a network, more would wait for one another
-    for _ in range(4):
+    for _ in range(3):
         for batch in range(0, 1792, 64):
             loss = torch.nn.functional.cross_entropy(network(inputs[batch:][:64]), targets[batch:][:64])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     torch.set_num_threads(threads)
-    assert loss.item() < 0.2
+    assert loss.item() < 0.3
     return np.concatenate([weight.detach().numpy().reshape(-1) for weight in network.parameters()])
 
 
-def made(name: str) -> Floats:
-    """Weights of the shapes that occur: layers of many widths, scales near 1, spikes, gaps and far outliers."""
+def made() -> dict[str, Floats]:
+    """Values of the shapes that occur: layers of many widths, scales near 1, spikes, gaps and far outliers."""
     rng = np.random.default_rng(1)
     size = 60_000
     layers = rng.standard_normal(size) * np.repeat(rng.lognormal(-4, 1, size // 100), 100)
     layers[:200] = 1 + 0.1 * rng.standard_normal(200)
     found: dict[str, Any] = {
         "layers": layers,
-        "many layers": np.resize(layers, 3 * size) * rng.normal(1, 0.05, 3 * size),
+        "many layers": np.resize(layers, 2 * size) * rng.normal(1, 0.05, 2 * size),
         "laplacian": rng.laplace(size=size),
         "uniform": rng.random(size),
         "heavy tails": rng.standard_t(2, size),
@@ -81,29 +81,10 @@ def made(name: str) -> Floats:
         "sorted": np.sort(layers),
         "just too many to sort": layers[:4500],
     }
-    values: Floats = found[name].astype(np.float32)
-    return values
+    return {name: values.astype(np.float32) for name, values in found.items()}
 
 
-MADE = (
-    "layers",
-    "many layers",
-    "laplacian",
-    "uniform",
-    "heavy tails",
-    "cauchy",
-    "offset",
-    "outlier",
-    "mostly zero",
-    "one-sided",
-    "clumps",
-    "integers",
-    "bfloat16",
-    "tiny",
-    "huge",
-    "sorted",
-    "just too many to sort",
-)
+MADE = made()
 
 
 def error(values: Floats, codebook: fedcode.Codebook) -> float:
@@ -127,7 +108,7 @@ def test_trained_weights_are_within_a_thousandth_of_the_optimum(k: int) -> None:
 @pytest.mark.parametrize("k", [3, 64, 200])
 @pytest.mark.parametrize("name", MADE)
 def test_made_weights_are_within_a_thousandth_of_the_optimum(name: str, k: int) -> None:
-    values = made(name)
+    values = MADE[name]
     least = optimum(values, k)
     codebook = fedcode.cluster(values, k)
     assert error(values, codebook) <= 1.001 * least
@@ -138,10 +119,10 @@ def test_made_weights_are_within_a_thousandth_of_the_optimum(name: str, k: int) 
 
 
 @pytest.mark.parametrize("k", [16, 64])
-@pytest.mark.parametrize("name", ["many layers", "outlier", "mostly zero"])
+@pytest.mark.parametrize("name", ["layers", "outlier", "mostly zero"])
 def test_the_plain_path_is_within_a_hundredth(name: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDCODE_NUMBA", "0")
-    values = made(name)
+    values = MADE[name]
     assert error(values, fedcode.cluster(values, k)) <= 1.01 * optimum(values, k)
 
 
@@ -149,7 +130,7 @@ def test_the_plain_path_is_within_a_hundredth(name: str, k: int, monkeypatch: py
 @pytest.mark.parametrize("size", [300, 1000, 4096])
 @pytest.mark.parametrize("name", ["layers", "cauchy", "mostly zero", "integers", "offset"])
 def test_a_few_thousand_values_have_the_optimum(name: str, size: int, k: int) -> None:
-    values = made(name)[::13][:size]
+    values = MADE[name][::13][:size]
     found, least = error(values, fedcode.cluster(values, k)), optimum(values, k)
     # what is left is the rounding of the centres to float32
     assert found <= least * (1 + 1e-6) + values.size * float(np.spacing(np.abs(values).max())) ** 2
