@@ -11,6 +11,7 @@ from typing import Any
 
 from fedcode import __version__, kernels
 from fedcode.commands import console
+from fedcode.errors import MissingExtraError
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?:\[(\w+)\])?[^;]*(?:;.*extra == ['\"]([\w-]+)['\"])?")
 
@@ -29,6 +30,7 @@ def doctor(as_json: console.Json = False) -> None:
         return
     rows = [("fedcode", found["fedcode"]), ("Python", found["python"]), ("system", found["system"])]
     rows += [("kernels", found["kernels"]), ("threads", str(found["threads"])), ("device", found["device"])]
+    rows += [("data is looked for in", place) for place in found["data"]]
     console.table("This machine", ("", ""), rows, numbers=False)
     console.table(
         "What is installed",
@@ -51,6 +53,7 @@ def examine() -> dict[str, Any]:
         "kernels": _kernels(),
         "threads": kernels.threads(),
         "device": _device(),
+        "data": _data(),
         "parts": {name: _part(projects) for name, projects in parts().items()},
     }
 
@@ -105,6 +108,14 @@ def _device() -> str:
     if torch.cuda.is_available():
         return ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     return "the processor; torch sees no GPU"
+
+
+def _data() -> list[str]:
+    try:
+        from fedcode.data.places import places
+    except MissingExtraError:
+        return []  # nothing is looked for: the loaders are part of what is not installed
+    return [str(place) for place in places()]
 
 
 def _state(missing: list[str], part: str) -> str:

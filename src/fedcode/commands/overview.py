@@ -31,5 +31,6 @@ def fedcode(
 
     Every command explains itself: fedcode size --help. Results go to stdout and can be had as JSON (--json).
 
-    Exit codes: 0 done, 2 wrong use, 3 a file that cannot be used, 4 something is not installed, 130 interrupted.
+    Exit codes: 0 done, 2 wrong use, 3 a file that cannot be used, 4 something is not installed,
+    5 it could not be carried through, 130 interrupted.
     """

@@ -103,7 +103,8 @@ def show(comparison: Comparison) -> None:
     _table(heading(comparison.gathering.traces), comparison, slice(len(comparison.columns) - comparison.of_air))
     if comparison.link:
         show_air(comparison)
-    print(comparison.notes[0])
+    for note in comparison.notes[: -1 if comparison.link else None]:
+        print(note)
 
 
 def show_air(comparison: Comparison) -> None:

@@ -32,8 +32,16 @@ def _option(text: str, panel: str = _RUN, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
 
 
+def _complete(begun: str) -> list[str]:
+    from fedcode.methods import names
+
+    return [name for name in names() if name.startswith(begun)]
+
+
 def run(
-    methods: Annotated[list[str] | None, typer.Argument(help="Methods by name; see fedcode methods.")] = None,
+    methods: Annotated[
+        list[str] | None, typer.Argument(help="Methods by name; see fedcode methods.", autocompletion=_complete)
+    ] = None,
     dataset: Annotated[str | None, _option("digits, cifar10, cifar100 or speechcommands. [default: digits]")] = None,
     data_dir: Annotated[str | None, _option("Where its archive or folder is.")] = None,
     network: Annotated[

@@ -51,7 +51,7 @@ def gather(places: Iterable[str | os.PathLike[str]]) -> Gathering:
                 traces += found
     if not traces:
         raise RunError(" ".join(remarks) or "There is no run to show: name the directory of one.")
-    return Gathering(tuple(_told_apart(traces)), tuple(remarks))
+    return Gathering(tuple(told_apart(traces)), tuple(remarks))
 
 
 def _sources(place: Path, remarks: list[str]) -> list[Path]:
@@ -147,7 +147,7 @@ def _lines(history: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _told_apart(traces: list[Trace]) -> Iterator[Trace]:
+def told_apart(traces: list[Trace]) -> Iterator[Trace]:
     """Runs of one label by the directory above, and by a number where that is not enough."""
     often = Counter(trace.label for trace in traces)
     named = [

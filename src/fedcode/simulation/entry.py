@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fedcode.ends import Method
-from fedcode.errors import ArgumentError
+from fedcode.errors import ArgumentError, require
 from fedcode.events import Event, Observer, RoundDone, RunDone, RunStarted
 from fedcode.rundir import RunDirectory
 from fedcode.simulation.config import OWN, Config
@@ -27,11 +27,31 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished run: the lines of its history, its summary, and the global model, arrays by name."""
+    """A finished run: the lines of its history, its summary, the global model (arrays by name), and its settings.
+
+    A notebook shows it as its table.
+
+    >>> import fedcode
+    >>> run = fedcode.simulate("fedavg", clients=2, rounds=1, epochs=1)
+    >>> str(run.table()).splitlines()[0].split()[:3]
+    ['run', 'best', '%']
+    """
 
     history: list[dict[str, Any]] = field(repr=False)
     summary: dict[str, Any]
     state: dict[str, Any] = field(repr=False)
+    config: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def table(self, *others: Run, link: str | None = None) -> Any:
+        """What it cost and reached, beside other runs; link: as `fedcode report --link` takes it."""
+        return _report().table([self, *others], link)
+
+    def plot(self, name: str = "volume", *others: Run) -> Any:
+        """A matplotlib figure of it and of other runs: any of `fedcode plot`."""
+        return _report().plot([self, *others], name)
+
+    def _repr_html_(self) -> str:
+        return str(self.table()._repr_html_())
 
     def load_into(self, module: torch.nn.Module) -> None:
         """Load the global model into a network of its kind, in place."""
@@ -118,7 +138,12 @@ def simulate(
         for observer in observers:
             observer.on(event)
     assert done is not None  # every run that ends without an error ends with it
-    return Run(history, dict(done.summary), dict(done.state))
+    return Run(history, dict(done.summary), dict(done.state), config.document())
+
+
+def _report() -> Any:
+    """The report stands above the simulation and is looked up when a run is shown, so that nothing here needs it."""
+    return require("fedcode.report.notebook", "report")
 
 
 def trainer_for(config: Config, found: Given) -> Trainer:
