@@ -157,11 +157,11 @@ class Ledger:
     def _read(self, data: Buffer) -> int | None:
         try:
             message = Message.from_bytes(data)
+            if message.kind not in (MessageKind.BROADCAST, MessageKind.REPLY):
+                return 0
+            return self.method.paper_bits(message, self.layout)
         except MessageError:
             return 0  # what nobody can read is counted by its bytes alone
-        if message.kind not in (MessageKind.BROADCAST, MessageKind.REPLY):
-            return 0
-        return self.method.paper_bits(message, self.layout)
 
     def _add(self, traffic: Traffic) -> None:
         totals = self.totals

@@ -13,6 +13,7 @@ import numpy as np
 from fedcode.client import receive, reply
 from fedcode.ends import Method
 from fedcode.errors import ArgumentError, FedcodeError, MessageError, RefusedError, WrongModelError
+from fedcode.ledger import Ledger, fedavg_sizes
 from fedcode.rehearsal import Rehearsal, models, moved, same
 from fedcode.server import Server
 from fedcode.wire import Message, MessageKind
@@ -179,6 +180,20 @@ class Mishaps:
             else:
                 server.finish_round()
                 assert np.isfinite(server.model.vector).all()
+
+    def test_replies_that_make_no_sense_are_counted_by_their_bytes(self, method: Method) -> None:
+        rehearsal = Rehearsal.of(method)
+        rehearsal.rounds(1)
+        ledger = Ledger(rehearsal.server.layout, method, fedavg_sizes(rehearsal.server.model))
+        said = Message.from_bytes(rehearsal.answer("a"))
+        for tag in said.sections:
+            rest = {other: body for other, body in said.sections.items() if other != tag}
+            for sections in (rest, {**rest, tag: b""}, {**rest, tag: b"\x07nonsense"}):
+                data = dataclasses.replace(said, sections=sections).to_bytes()
+                ledger.came("a", data)
+                traffic = ledger.finish_round()
+                assert traffic.bytes["up"] == len(data)
+                assert (traffic.paper_bits["up"] or 0) >= 0
 
     def test_a_client_refuses_what_is_not_for_it(self, method: Method) -> None:
         rehearsal = Rehearsal.of(method)

@@ -184,7 +184,8 @@ class FedSparsify(Averaging):
         """32 bits a weight that is sent: the authors count parameters exchanged."""
         if Section.VALUES not in message.sections:
             return 0
-        return 8 * len(message.section(Section.VALUES)) - 32 * (layout.values - layout.weights)
+        sent = len(message.section(Section.VALUES)) // 4
+        return 32 * max(sent - (layout.values - layout.weights), 0)
 
 
 def _among(found: Positions | None, within: Positions | None) -> Positions | None:
