@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,9 +12,9 @@ import pytest
 import fedcode
 from fedcode.base import Base
 from fedcode.ends import Broadcast, Incoming, Method, Sums, Turn, check, read_counters
-from fedcode.errors import ArgumentError, MessageError
+from fedcode.errors import ArgumentError, MessageError, RefusedError
 from fedcode.layout import Layout
-from fedcode.rehearsal import models
+from fedcode.rehearsal import Rehearsal, models
 from fedcode.wire import NOTHING, Message, MessageKind, Section
 
 PLAIN = models()["plain"]
@@ -79,6 +80,17 @@ def test_a_method_can_be_had_with_other_settings() -> None:
     assert (method.settings()["clusters"], other.settings()["clusters"]) == (64, 8)
     with pytest.raises(ArgumentError):
         method.replaced(clusters=1)
+
+
+@pytest.mark.parametrize("name", ["delta", "gtopk", "mucsc", "stc"])
+def test_a_change_of_another_rounds_model_is_refused(name: str) -> None:
+    rehearsal = Rehearsal.of(fedcode.method(name))
+    rehearsal.rounds(1)
+    old, said = Message.from_bytes(rehearsal.came[0]), Message.from_bytes(rehearsal.answer("a"))
+    assert old.base in rehearsal.server.bases
+    with pytest.raises(RefusedError, match="the change that a sent is not from this round's model"):
+        rehearsal.server.accept("a", dataclasses.replace(said, base=old.base).to_bytes())
+    assert rehearsal.server.accept("a", said.to_bytes())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from fedcode.state import State
 OPTIMISERS = ("none", "momentum", "nesterov", "adam")
 _SECOND = 0.99  # Adam's decay of the squares, and what is added to their root: Reddi et al., section 5
 _TAU = 1e-3
-_LARGEST = 1e37  # no weight grows beyond it, whatever comes in: the difference of two is still a float32
+LARGEST = 1e37  # no weight grows beyond it, whatever comes in: the difference of two is still a float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +52,12 @@ class Averaging(Method):
     def moved(self, turn: Turn, mean: npt.NDArray[np.float64]) -> State:
         """The model after the optimiser's step towards `mean`: weights by its rule, statistics as they are there."""
         model, weights = turn.model, turn.model.layout.weights
-        mean = mean.clip(-_LARGEST, _LARGEST)
+        mean = mean.clip(-LARGEST, LARGEST)
         vector = mean.astype(np.float32)
         if self.server_optimizer != "none" or self.server_lr != 1:
             before = model.weights.astype(np.float64)
             step = self._step(turn.kept, mean[:weights] - before)
-            vector[:weights] = (before + self.server_lr * step).clip(-_LARGEST, _LARGEST)
+            vector[:weights] = (before + self.server_lr * step).clip(-LARGEST, LARGEST)
         return State(model.layout, vector, model.counters)
 
     def _step(self, kept: Kept, change: npt.NDArray[np.float64]) -> npt.NDArray[Any]:

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedcode.accumulate import add
 from fedcode.arrays import expect
+from fedcode.averaging import LARGEST
 from fedcode.base import Base
 from fedcode.base_message import read_base, write_base
 from fedcode.clustered import STATISTICS
 from fedcode.coding import encode_floats
 from fedcode.eightbit import decode_tensors, encode_tensors
-from fedcode.ends import Broadcast, Incoming, Kept, Method, Reply, Sections, Start, Turn, check
-from fedcode.errors import MessageError, RefusedError
+from fedcode.ends import Broadcast, Incoming, Kept, Method, Reply, Sections, Start, Sums, Turn, check, read_counters
+from fedcode.errors import MessageError
 from fedcode.joined import join, split
 from fedcode.layout import Layout
 from fedcode.reader import Buffer
@@ -32,7 +34,6 @@ from fedcode.wire import NOTHING, Message, Section
 # The weights that a change moves, and by how much.
 Moves = tuple[Positions, Vector]
 
-_LARGEST = 1e37  # no weight grows beyond it, whatever comes in: the difference of two is still a float32
 _GREATEST = np.finfo(np.float32).max
 _PAST, _FROM = "past.", "base"
 
@@ -117,7 +118,7 @@ def move(vector: Vector, positions: Positions, by: Vector) -> None:
     >>> vector
     array([0., 1., 0.], dtype=float32)
     """
-    vector[positions] = (vector[positions] + by.astype(np.float64)).clip(-_LARGEST, _LARGEST)
+    vector[positions] = (vector[positions] + by.astype(np.float64)).clip(-LARGEST, LARGEST)
 
 
 # ---- up
@@ -138,21 +139,22 @@ def changed(start: State, trained: State, over: Vector | None) -> Vector:
     return change.clip(-_GREATEST, _GREATEST, out=change)
 
 
-def check_changed(reply: Reply) -> Base:
-    """The base that a reply's change is of: this round's, or the reply is refused."""
-    base = reply.base
-    if base is None or base.digest != reply.broadcast.base.digest:
-        raise RefusedError(f"the change that {reply.client} sent is not from this round's model.")
-    reply.turn.kept[_FROM] = np.frombuffer(base.digest, np.uint8)
-    return base
-
-
-def only_change(message: Message) -> Buffer:
-    """The one change that a reply holds."""
+def fold_change(sums: Sums, reply: Reply, read: Callable[[Buffer, Layout], Moves], most: int) -> None:
+    """Add the one change that a reply holds, of at most so many weights."""
+    base, layout, message = reply.fresh_base(), sums.layout, reply.message
     changes = split(message.section(Section.CHANGES))
     if len(changes) != 1:
         raise MessageError(f"a reply holds one change, got {len(changes)}.")
-    return changes[0]
+    positions, values = read(changes[0], layout)
+    if positions.size > most:
+        raise MessageError(f"{most} weights were asked for, {reply.client} sent {positions.size}.")
+    statistics = read_rest(message, layout, base)
+    counters = read_counters(message, layout)
+    total = sums.vector()
+    total[positions] += reply.examples * values.astype(np.float64)
+    add(total[layout.weights :], statistics, reply.examples)
+    sums.count(counters)
+    reply.turn.kept[_FROM] = np.frombuffer(base.digest, np.uint8)
 
 
 def remember_change(turn: Turn, change: bytes) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 
 from fedcode.accumulate import add, add_labels
 from fedcode.base import Base
-from fedcode.base_message import LABELS, Sections, read_base, read_labels, write_base, write_labels
+from fedcode.base_message import LABELS, Sections, check_labels_option, read_base, read_labels, write_base, write_labels
 from fedcode.clustering import MAX_CENTERS, cluster
 from fedcode.coding import encode_floats
 from fedcode.eightbit import decode_tensors, encode_tensors
 from fedcode.ends import Broadcast, Incoming, Method, Reply, Start, Sums, check
-from fedcode.errors import MessageError
+from fedcode.errors import MessageError, RefusedError
 from fedcode.layout import Layout
 from fedcode.paper_count import full_bits, raw_bits
 from fedcode.sections import decode_centers, decode_counters, encode_centers, encode_counters
@@ -40,7 +40,7 @@ class Clustered(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         check(2 <= self.clusters <= MAX_CENTERS, f"clusters must be from 2 to {MAX_CENTERS}: got {self.clusters}")
-        check(self.labels in LABELS, f"labels must be one of {', '.join(LABELS)}: got {self.labels!r}")
+        check_labels_option(self.labels)
         check(
             self.statistics in STATISTICS, f"statistics must be one of {', '.join(STATISTICS)}: got {self.statistics!r}"
         )
@@ -61,9 +61,9 @@ class Clustered(Method):
         return raw_bits(layout.weights) if Section.VALUES in message.sections else 0
 
 
-def clustered(model: State, clusters: int, start: Vector | None = None) -> Base:
+def clustered(model: State, clusters: int) -> Base:
     """The model's weights as one codebook and labels; statistics and counters as they are."""
-    codebook = cluster(model.weights, clusters, start=start)
+    codebook = cluster(model.weights, clusters)
     return Base(model.layout, codebook.centers, codebook.labels, model.statistics, model.counters)
 
 
@@ -133,11 +133,19 @@ def clusters_asked(incoming: Incoming) -> int:
     return int(incoming.asked("clusters", 2, MAX_CENTERS))
 
 
+def check_codebook(reply: Reply, centers: Vector) -> None:
+    """Refuse more centres than were asked for: among the codebooks of all they would drown out the others'."""
+    most = int(reply.broadcast.asks["clusters"])
+    if centers.size > most:
+        raise RefusedError(f"{most} centres were asked for, {reply.client} sent {centers.size}.")
+
+
 def fold_clustered(sums: Sums, reply: Reply) -> None:
     """Add a clustered model to the sums."""
     base = read_clustered(reply.message, sums.layout, reply.base)
     if not base.labels.size:
         raise MessageError(f"the reply of {reply.client} holds no clustered weights.")
+    check_codebook(reply, base.centers)
     weights = sums.layout.weights
     total = sums.vector()
     add_labels(total[:weights], base.centers, base.labels, reply.examples)

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from fedcode.base import Base
 from fedcode.base_message import Sections as Sections
 from fedcode.base_message import read_base, write_base
-from fedcode.errors import ArgumentError, MessageError
+from fedcode.errors import ArgumentError, MessageError, RefusedError
 from fedcode.layout import Layout
 from fedcode.reader import Buffer
 from fedcode.sections import decode_counters
@@ -42,7 +42,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "bool": ((bool,), "true or false"),
     "str": ((str,), "a word"),
 }
-_SHOWN = {"server_optimizer": "server"}
+SHOWN = {"server_optimizer": "server"}  # as a field, `server` would hide the function of that name
 Mask = npt.NDArray[np.bool_]
 
 
@@ -122,6 +122,12 @@ class Reply:
     def examples(self) -> int:
         return self.message.examples
 
+    def fresh_base(self) -> Base:
+        """The base that a change is of: this round's, or the reply is refused."""
+        if self.base is None or self.base.digest != self.broadcast.base.digest:
+            raise RefusedError(f"the change that {self.client} sent is not from this round's model.")
+        return self.base
+
 
 class Sums:
     """Running sums over the replies of a round, in float64; they do not grow with the number of clients."""
@@ -193,7 +199,7 @@ class Method:
             if kind in _KINDS:
                 types, called = _KINDS[kind]
                 fits = isinstance(value, types) and isinstance(value, bool) == (kind == "bool")
-                check(fits, f"{_SHOWN.get(each.name, each.name)} must be {called}: got {value!r}")
+                check(fits, f"{SHOWN.get(each.name, each.name)} must be {called}: got {value!r}")
 
     def settings(self) -> dict[str, Any]:
         """The settings by name.
@@ -202,8 +208,7 @@ class Method:
         >>> fedcode.method("fedavg").settings()["server"]
         'none'
         """
-        # the server's optimiser is called `server` there: as a field it would hide the function of that name
-        return {_SHOWN.get(name, name): value for name, value in dataclasses.asdict(self).items()}
+        return {SHOWN.get(name, name): value for name, value in dataclasses.asdict(self).items()}
 
     def server(self, state: Any, seed: int = 0, **options: Any) -> Any:
         """The server's end for this model: a `fedcode.Server`."""

@@ -237,6 +237,16 @@ def test_a_reply_of_the_other_kind_is_refused(number: int) -> None:
         np.testing.assert_array_equal(ends.state[name], value)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_more_centres_than_were_asked_for_are_refused(whole: bool) -> None:
+    few, many = (Ends.of("fedcode", clusters=k, uplink=0, start=int(whole), labels="packed") for k in (K, 2 * K))
+    said, forged = few.exchange("client-0").reply, many.exchange("client-0").reply
+    assert (Section.LABELS in forged.sections) == whole
+    bad = Message(**{**vars(said), "sections": forged.sections})
+    with pytest.raises(RefusedError, match="8 centres were asked for, client-0 sent 16"):
+        few.server.accept("client-0", bad.to_bytes())
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

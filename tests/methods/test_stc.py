@@ -180,6 +180,13 @@ def test_positions_cost_about_what_golombs_code_would() -> None:
     assert 8 * len(positions) < 500 * golomb_bits(1 / 400) * 1.03 + 64
 
 
+def test_more_weights_than_were_asked_for_are_refused() -> None:
+    few, many = (Ends.of("stc", **(SETTINGS | {"keep": keep})) for keep in (P, 0.5))
+    reply, forged = (ends.exchange("client-0").reply for ends in (few, many))
+    with pytest.raises(MessageError, match=f"{KEPT} weights were asked for, client-0 sent 109"):
+        few.server.accept("client-0", Message(**{**vars(reply), "sections": forged.sections}).to_bytes())
+
+
 def test_a_change_that_is_no_ternary_one_is_refused() -> None:
     ends = Ends.of("stc", **SETTINGS)
     reply = ends.exchange("client-0").reply

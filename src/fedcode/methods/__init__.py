@@ -17,7 +17,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any, TypeVar
 
-from fedcode.ends import Method
+from fedcode.ends import SHOWN, Method
 from fedcode.errors import ArgumentError, MessageError
 
 # name: module and class; loaded when first asked for
@@ -89,8 +89,7 @@ def client_of(name: str) -> type[Method]:
         raise MessageError(f"the message is of a method that this end does not have: {error}") from error
 
 
-# The server's optimiser is the setting `server`; as a field it would hide the function of that name.
-_FIELDS = {"server": "server_optimizer"}
+_FIELDS = {shown: name for name, shown in SHOWN.items()}
 
 
 def method(name: str, **settings: Any) -> Method:

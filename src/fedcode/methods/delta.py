@@ -43,7 +43,6 @@ from fedcode.change import Change, code_change
 from fedcode.clustering import MAX_CENTERS
 from fedcode.eightbit import Tensors, decode_tensors, encode_tensors
 from fedcode.ends import Broadcast, Incoming, Kept, Reply, Sections, Start, Sums, Turn, check, read_counters
-from fedcode.errors import RefusedError
 from fedcode.ladder import Ladder
 from fedcode.layout import Layout
 from fedcode.residual import kept_residual, settled
@@ -132,9 +131,7 @@ class Delta(Averaging):
         return sections
 
     def fold(self, sums: Sums, reply: Reply) -> None:
-        base, layout, message = reply.base, sums.layout, reply.message
-        if base is None or base.digest != reply.broadcast.base.digest:
-            raise RefusedError(f"the change that {reply.client} sent is not from this round's model.")
+        base, layout, message = reply.fresh_base(), sums.layout, reply.message
         data = message.section(Section.VECTORS)
         rest = decode_tensors(data, _small(layout), self.vector_bits, held=_expected(base))
         counters = read_counters(message, layout)

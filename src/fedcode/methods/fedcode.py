@@ -42,6 +42,7 @@ from fedcode.clustered import (
     Clustered,
     answer_clustered,
     broadcast_clustered,
+    check_codebook,
     clustered,
     clusters_asked,
     fold_clustered,
@@ -107,7 +108,9 @@ class FedCode(Clustered, Averaging):
         if asked:
             fold_clustered(sums, reply)
         elif not self.silent:
-            sums.codebooks.append(decode_centers(reply.message.section(Section.CENTERS)))
+            centers = decode_centers(reply.message.section(Section.CENTERS))
+            check_codebook(reply, centers)
+            sums.codebooks.append(centers)
 
     def finish(self, turn: Turn, sums: Sums) -> State:
         if sums.vectors:

@@ -27,24 +27,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedcode.accumulate import add
 from fedcode.base import Base
 from fedcode.changes import (
     Changing,
     Moves,
     broadcast_changes,
     changed,
-    check_changed,
+    fold_change,
     move,
-    only_change,
-    read_rest,
     receive_changes,
     remember_change,
     write_changes,
     write_rest,
 )
 from fedcode.coding import encode_floats
-from fedcode.ends import Broadcast, Incoming, Kept, Reply, Sections, Start, Sums, Turn, check, read_counters
+from fedcode.ends import Broadcast, Incoming, Kept, Reply, Sections, Start, Sums, Turn, check
 from fedcode.errors import MessageError
 from fedcode.joined import join, split
 from fedcode.layout import Layout
@@ -93,17 +90,7 @@ class GTopK(Changing):
         return write_changes(broadcast, held)
 
     def fold(self, sums: Sums, reply: Reply) -> None:
-        base, layout, message = check_changed(reply), sums.layout, reply.message
-        positions, values = _read(only_change(message), layout)
-        most = share_of(reply.broadcast.asks["density"], layout.weights)
-        if positions.size > most:
-            raise MessageError(f"{most} weights were asked for, {reply.client} sent {positions.size}.")
-        statistics = read_rest(message, layout, base)
-        counters = read_counters(message, layout)
-        total = sums.vector()
-        total[positions] += reply.examples * values.astype(np.float64)
-        add(total[layout.weights :], statistics, reply.examples)
-        sums.count(counters)
+        fold_change(sums, reply, _read, share_of(reply.broadcast.asks["density"], sums.layout.weights))
 
     def finish(self, turn: Turn, sums: Sums) -> State:
         mean, weights = sums.mean().astype(np.float32), sums.layout.weights

@@ -36,7 +36,7 @@ from fedcode.base_message import LABELS, check_labels_option, read_base
 from fedcode.clustering import MAX_CENTERS, cluster
 from fedcode.coding import encode_floats
 from fedcode.ends import Broadcast, Incoming, Kept, Reply, Sections, Start, Sums, Turn, check, read_counters
-from fedcode.errors import MessageError, RefusedError
+from fedcode.errors import MessageError
 from fedcode.layerwise import Layers
 from fedcode.layout import Layout
 from fedcode.paper_count import raw_bits
@@ -82,8 +82,7 @@ class MUCSC(Averaging):
         return Broadcast(base, asks=asks, follows=follows, change=_sections(layers, turn.model, self.labels))
 
     def fold(self, sums: Sums, reply: Reply) -> None:
-        if reply.base is None or reply.base.digest != reply.broadcast.base.digest:
-            raise RefusedError(f"the update that {reply.client} sent is not of this round's model.")
+        reply.fresh_base()
         weights = sums.layout.weights
         layers = Layers.read(reply.message, sums.layout)
         statistics = decode_values(reply.message.section(Section.VALUES), sums.layout.values - weights)

@@ -30,7 +30,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedcode.accumulate import add
 from fedcode.arrays import expect
 from fedcode.averaging import Averaging
 from fedcode.base import Base
@@ -39,17 +38,15 @@ from fedcode.changes import (
     Moves,
     broadcast_changes,
     changed,
-    check_changed,
+    fold_change,
     move,
-    only_change,
-    read_rest,
     receive_changes,
     remember_change,
     write_changes,
     write_rest,
 )
 from fedcode.coding import decode_labels, encode_floats, encode_labels
-from fedcode.ends import Broadcast, Incoming, Kept, Reply, Sections, Start, Sums, Turn, check, read_counters
+from fedcode.ends import Broadcast, Incoming, Kept, Reply, Sections, Start, Sums, Turn, check
 from fedcode.errors import MessageError
 from fedcode.joined import join, split
 from fedcode.layout import Layout
@@ -90,14 +87,7 @@ class STC(Changing, Averaging):
         return write_changes(broadcast, held)
 
     def fold(self, sums: Sums, reply: Reply) -> None:
-        base, layout, message = check_changed(reply), sums.layout, reply.message
-        positions, values = _read(only_change(message), layout)
-        statistics = read_rest(message, layout, base)
-        counters = read_counters(message, layout)
-        total = sums.vector()
-        total[positions] += reply.examples * values.astype(np.float64)
-        add(total[layout.weights :], statistics, reply.examples)
-        sums.count(counters)
+        fold_change(sums, reply, _read, sum(share_of(self.keep, entry.size) for entry, _ in sums.layout.tensors))
 
     def finish(self, turn: Turn, sums: Sums) -> State:
         mean, layout = sums.mean(), sums.layout
