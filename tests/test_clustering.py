@@ -91,7 +91,9 @@ def test_what_comes_in_stays_as_it_is() -> None:
 # What comes out
 
 
-@pytest.mark.parametrize(("k", "dtype"), [(2, np.uint8), (256, np.uint8), (257, np.uint16), (4096, np.uint16)])
+@pytest.mark.parametrize(
+    ("k", "dtype"), [(2, np.uint8), (np.uint8(64), np.uint8), (256, np.uint8), (257, np.uint16), (4096, np.uint16)]
+)
 def test_centers_ascend_and_labels_are_as_small_as_they_can_be(k: int, dtype: type) -> None:
     found = fedcode.cluster(WEIGHTS, k)
     assert found.k == found.centers.size == k
@@ -274,9 +276,11 @@ def test_what_overflows_float32_is_refused() -> None:
     [
         ({}, "either k or bits: got k=None and bits=None"),
         ({"k": 4, "bits": 2}, "either k or bits: got k=4 and bits=2"),
-        ({"k": 1}, "k must be from 2 to 4096: got 1"),
-        ({"k": -3}, "k must be from 2 to 4096: got -3"),
-        ({"k": 4097}, "k must be from 2 to 4096: got 4097"),
+        ({"k": 1}, "k must be a whole number from 2 to 4096: got 1"),
+        ({"k": -3}, "k must be a whole number from 2 to 4096: got -3"),
+        ({"k": 4097}, "k must be a whole number from 2 to 4096: got 4097"),
+        ({"k": 64.0}, "k must be a whole number from 2 to 4096: got 64.0"),
+        ({"k": "64"}, "k must be a whole number from 2 to 4096: got '64'"),
         ({"bits": 0.04}, "bits must be from 0.05 to 6: got 0.04"),
         ({"bits": 6.1}, "bits must be from 0.05 to 6: got 6.1"),
         ({"bits": np.nan}, "bits must be from 0.05 to 6: got nan"),

@@ -99,6 +99,7 @@ def test_a_label_out_of_range_and_bits_behind_the_last_are_refused() -> None:
 
 def test_how_many_bits_a_label_takes() -> None:
     assert [label_bits(k) for k in (1, 2, 3, 4, 5, 256, 257, 4096, 65536)] == [0, 1, 2, 2, 3, 8, 9, 12, 16]
+    assert label_bits(np.uint8(255)) == 8  # type: ignore[arg-type]
     for k in (0, -1, 65537):
         with pytest.raises(ArgumentError, match=f"not of {k}"):
             label_bits(k)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fedcode.errors import ArgumentError
 from fedcode.histogram import histogram, ordered
+from fedcode.packing import MAX_LABELS
 from fedcode.programme import partition
 from fedcode.row import Row, is_tensor, row_of
 from fedcode.thresholds import Rule, look_up
@@ -75,10 +76,9 @@ def fit(row: Row, k: int | None = None, *, bits: float | None = None, start: Any
         from fedcode.budget import quantise
 
         return quantise(row, bits)
-    assert k is not None
-    if not 2 <= k <= MAX_CENTERS:
-        raise ArgumentError(f"k must be from 2 to {MAX_CENTERS}: got {k}.")
-    return Rule.nearest(_centers(row, k, None if start is None else _check_centers(start)))
+    if not isinstance(k, int | np.integer) or not 2 <= k <= MAX_CENTERS:
+        raise ArgumentError(f"k must be a whole number from 2 to {MAX_CENTERS}: got {k!r}.")
+    return Rule.nearest(_centers(row, int(k), None if start is None else _check_centers(start)))
 
 
 def nearest(values: Any, centers: Any) -> Labels:
@@ -119,8 +119,8 @@ def snap(values: Any, centers: Any) -> Any:
 def _check_centers(centers: Any) -> Centers:
     row = row_of(centers)
     found = row.read(0, row.size).copy()
-    if len(row.shape) != 1 or found.size > 1 << 16 or np.any(found[1:] < found[:-1]):
-        raise ArgumentError("the centres must be one ascending row of at most 65,536 float32 numbers.")
+    if len(row.shape) != 1 or found.size > MAX_LABELS or np.any(found[1:] < found[:-1]):
+        raise ArgumentError(f"the centres must be one ascending row of at most {MAX_LABELS:,} float32 numbers.")
     row.extremes()
     return found
 

@@ -30,7 +30,7 @@ def label_bits(k: int) -> int:
     """
     if not 1 <= k <= MAX_LABELS:
         raise ArgumentError(f"labels of 1 to {MAX_LABELS} centres can be coded, not of {k}.")
-    return (k - 1).bit_length()
+    return (int(k) - 1).bit_length()
 
 
 def label_type(k: int) -> type[np.uint8] | type[np.uint16]:
