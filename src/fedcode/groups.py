@@ -15,10 +15,10 @@ import numpy.typing as npt
 from fedcode.kernels import kernel
 from fedcode.packing import Labels
 from fedcode.streams import PAGE
+from fedcode.symbols import BIN, entropies
 
 MAX_GROUPS = 8
 _MOST_LABELS = 256  # the differences are counted label by label
-_BIN = 30  # what a stream's table says of one bin, in bits
 _STREAM = 400  # what a stream weighs beside, in bits
 _START = 64  # more labels are first put into so many groups of neighbours
 
@@ -41,7 +41,7 @@ def grouping(differences: Labels, expected: Labels, k: int) -> npt.NDArray[np.ui
     together = counts.sum(0, keepdims=True)
     most = 0.998 * float(_costs(together)[0])
     # two streams, a bin in one of them for each difference, a bit for the group of each label: no grouping takes less
-    least = float(_entropies(counts).sum()) + 2 * _STREAM + _BIN * np.count_nonzero(together) + k
+    least = float(entropies(counts).sum()) + 2 * _STREAM + BIN * np.count_nonzero(together) + k
     return _merged(counts, np.arange(k) * min(k, _START) // k, most) if least < most else None
 
 
@@ -97,14 +97,8 @@ def sizes(expected: Labels, groups: npt.NDArray[np.uint8], number: int) -> list[
 def _costs(counts: Counts) -> Counts:
     """About how many bits a stream takes for each row of counts."""
     totals = counts.sum(1)
-    tables = _STREAM + _BIN * (counts > 0).sum(1) * np.ceil(totals / PAGE)
-    return _entropies(counts) + np.where(totals > 0, tables, 0)
-
-
-def _entropies(counts: Counts) -> Counts:
-    totals = counts.sum(1, keepdims=True)
-    bits: Counts = (counts * np.log2(np.maximum(totals, 1) / np.maximum(counts, 1))).sum(1)
-    return bits
+    tables = _STREAM + BIN * (counts > 0).sum(1) * np.ceil(totals / PAGE)
+    return entropies(counts) + np.where(totals > 0, tables, 0)
 
 
 def _count_pairs_plainly(expected: Any, differences: Any, counts: Any) -> None:

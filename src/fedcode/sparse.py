@@ -12,7 +12,7 @@ from fedcode.packing import pack, packed_size, unpack
 from fedcode.reader import Buffer
 from fedcode.rice import decode_rice, encode_rice
 from fedcode.streams import compress, decompress, pages
-from fedcode.symbols import RANKED, SPLIT, Survey, decode_symbols, encode_symbols
+from fedcode.symbols import RANKED, SPLIT, Survey, decode_symbols, encode_symbols, entropies
 
 Positions = npt.NDArray[np.int64]
 
@@ -71,8 +71,7 @@ def _entropy(gaps: Positions) -> int:
     bits = 0.0
     for page in np.split(gaps, np.cumsum(pages(gaps.size))[:-1]):
         counts = np.bincount(page) if int(page.max()) < 1 << 16 else np.unique(page, return_counts=True)[1]
-        counts = counts[counts > 0]
-        bits += page.size * np.log2(page.size) - float((counts * np.log2(counts)).sum())
+        bits += float(entropies(counts[np.newaxis])[0])
     return int(bits / 8 * (1 - 1e-9))
 
 

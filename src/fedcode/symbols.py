@@ -26,7 +26,7 @@ from fedcode.streams import compress, decompress, joined, pages
 SPLIT, RANKED = 16, 32
 
 # What pcodec's table says of one bin, in bits; and how many bits a number it gives away for a single bin.
-_BIN = 30
+BIN = 30
 _SINGLE = 0.12
 
 # So few symbols are counted by comparing, which a processor does for many at once; so many may be worth ranking.
@@ -55,7 +55,7 @@ class Survey:
     @cached_property
     def paged(self) -> npt.NDArray[np.int64]:
         """The counts of the pages that the symbols are coded in: those counted, or several of them joined."""
-        bits = float(_bits(self.counts.sum(0, keepdims=True))[0])
+        bits = float(entropies(self.counts.sum(0, keepdims=True))[0])
         paged: npt.NDArray[np.int64] = np.add.reduceat(self.counts, joined(len(self.counts), bits), axis=0)
         return paged
 
@@ -68,7 +68,7 @@ class Survey:
     @cached_property
     def bits(self) -> npt.NDArray[np.float64]:
         """The order-0 entropy of each page in bits, which no coding by `encode_symbols` can undercut."""
-        return _bits(self.paged)
+        return entropies(self.paged)
 
     @property
     def floor(self) -> int:
@@ -76,8 +76,12 @@ class Survey:
         return int(self.bits.sum() / 8 * (1 - 1e-9))
 
 
-def _bits(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The entropy of each row of counts times its sum."""
+def entropies(counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The order-0 entropy of each row of counts, in bits for all that is counted there.
+
+    >>> entropies(np.array([[4, 4], [8, 0]]))
+    array([8., 0.])
+    """
     totals = counts.sum(1)
     logs = np.log2(np.maximum(counts, 1))
     bits: npt.NDArray[np.float64] = totals * np.log2(np.maximum(totals, 1)) - (counts * logs).sum(1)
@@ -167,7 +171,7 @@ def _levels(paged: npt.NDArray[np.int64], bits: float) -> tuple[int, ...]:
         return (9,)  # more bring next to nothing where many symbols are frequent, and take long to choose from
     total = paged.sum(0)
     rarest = int(total[total > 0].min())
-    alone = bits + _BIN * int((paged > 0).sum())
+    alone = bits + BIN * int((paged > 0).sum())
     # where every symbol can have a bin of its own pcodec makes it so, though the table may cost more than it saves
     dear = rarest << 12 >= int(total.sum()) and alone > _binned(total, len(paged)) + bits / 400
     return (11, 9) if dear else (11,)
@@ -180,7 +184,7 @@ def _binned(total: npt.NDArray[np.int64], page_count: int) -> float:
     counts[: total.size] = total
     low = np.where(counts > 0, np.arange(size), size)
     high = np.where(counts > 0, np.arange(size), -1)
-    whole, table = float(counts.sum()), _BIN * page_count
+    whole, table = float(counts.sum()), BIN * page_count
     best = _bin_costs(counts, whole, table)
     while best.size > 1:
         counts = counts[::2] + counts[1::2]
@@ -203,7 +207,7 @@ def _single_bin_costs(paged: npt.NDArray[np.int64], bits: npt.NDArray[np.float64
     last = paged.shape[1] - 1 - present[:, ::-1].argmax(1)
     width = np.ceil(np.log2(last - first + 1))
     loss = sizes * width - bits
-    table = _BIN * present.sum(1)
+    table = BIN * present.sum(1)
     given_away = loss[(loss < _SINGLE * sizes + table)]
     return float(given_away.sum()) > 0.001 * float(bits.sum()) + 8 * 8
 
