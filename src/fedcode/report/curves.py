@@ -26,11 +26,12 @@ _NO_MATTER = (
     "machine",
     "settings",
 )
-_WHERE = ("dataset", "scale", "fraction", "beta", "participation", "rounds", "label")  # a panel's title says it
+_WHERE = ("dataset", "network", "scale", "fraction", "beta", "participation")  # what makes a panel
 _WORDS = {"clusters": "K", "downlink": "F1", "uplink": "F2", "epochs": "E", "beta": "beta", "participation": "rho"}
 TITLES = {
     **{"fedavg": "FedAvg", "fedavg_ws": "FedAvg_ws", "fedzip": "FedZip", "fedcode": "FedCode", "delta": "delta"},
     **{"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "speechcommands": "Speech Commands", "digits": "digits"},
+    **{"resnet20": "ResNet-20", "mobilenetv2": "MobileNetV2", "yamnet": "YAMNet"},
 }
 
 
@@ -100,10 +101,15 @@ def panels(found: Sequence[Curve]) -> list[tuple[str, list[Curve]]]:
     return [(_title(curves[0].first), curves) for curves in groups.values()]
 
 
+def _panel(curve: Curve) -> tuple[Any, ...]:
+    return tuple(curve.first.config.get(name) for name in _WHERE)
+
+
 def _title(trace: Trace) -> str:
     said = str(trace.config.get("dataset", ""))
     beta, fraction = trace.config.get("beta"), trace.config.get("fraction")
-    parts = [TITLES.get(said, said)]
+    network = str(trace.config.get("network", said))
+    parts = [TITLES.get(said, said), *([TITLES.get(network, network)] if network != said else [])]
     if isinstance(beta, int | float):
         parts.append("IID" if beta >= 10 else f"non-IID (beta {beta:g})")
     if isinstance(fraction, int | float) and fraction < 1:
@@ -129,8 +135,8 @@ def _label(curve: Curve, others: Sequence[Curve]) -> str:
     differs = {
         name
         for other in others
-        if other.first.method == curve.first.method
-        for name in {*own, *_settings(other)} - set(_WHERE)
+        if other.first.method == curve.first.method and _panel(other) == _panel(curve)
+        for name in {*own, *_settings(other)}
         if own.get(name) != _settings(other).get(name) and (name in _WORDS or own.get(name) != usual.get(name))
     }
     order = [name for name in _WORDS if name in differs] + sorted(differs - set(_WORDS))
