@@ -27,6 +27,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+os.environ.setdefault("RAY_worker_niceness", "0")  # else whatever else runs here goes before the clients
+
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -249,6 +251,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--sizes", type=int, nargs="*", default=[1_000_000, 11_000_000])
     parser.add_argument("--link-size", type=int, default=11_000_000)
     parser.add_argument("--large", type=int, default=100_000_000)
@@ -257,7 +260,7 @@ def main() -> None:
     result |= {"machine": machine(), "nodes": NODES}
     load = {"load_before": round(os.getloadavg()[0], 1)}
     found = in_flower(given.sizes, given.rounds, given.turns, 0) if given.sizes else {}
-    trained = in_flower(given.sizes, TRAINED_ROUNDS, 1, STEPS) if given.sizes else {}
+    trained = in_flower(given.sizes, TRAINED_ROUNDS, 1, given.steps) if given.sizes and given.steps else {}
     print(f"{'':>6} {'':14} {'on Flower':>10} {'to stock':>9} {'own simulator':>14} {'training':>10} {'to stock':>9}")
     for size, times in found.items():
         own = {method: in_the_simulator(size, given.rounds + 1, method) for method in METHODS}
@@ -267,17 +270,22 @@ def main() -> None:
             "seconds_a_round": times,
             "ratio_to_stock": {name: taken / times[STOCK] for name, taken in times.items()},
             "own_simulator_seconds_a_round": own,
-            "steps": STEPS,
-            "training_seconds_a_round": trained[size],
-            "training_ratio_to_stock": {name: taken / trained[size][STOCK] for name, taken in trained[size].items()},
         }
+        if given.steps:
+            result["simulation"][str(size)] |= {
+                "steps": given.steps,
+                "training_seconds_a_round": trained[size],
+                "training_ratio_to_stock": {
+                    name: taken / trained[size][STOCK] for name, taken in trained[size].items()
+                },
+            }
         for name, taken in times.items():
             beside = f"{own[name]:12.2f} s" if name in own else ""
-            longer, ratio = trained[size][name], trained[size][name] / trained[size][STOCK]
-            print(
-                f"{size / 1e6:4g} M {name:14} {taken:8.2f} s {taken / times[STOCK]:9.2f} {beside:>14} "
-                f"{longer:8.2f} s {ratio:9.2f}"
-            )
+            line = f"{size / 1e6:4g} M {name:14} {taken:8.2f} s {taken / times[STOCK]:9.2f} {beside:>14}"
+            if given.steps:
+                longer = trained[size][name]
+                line += f" {longer:8.2f} s {longer / trained[size][STOCK]:9.2f}"
+            print(line)
         _write(given.json, result)
     if given.link_size:
         link = over_a_slow_link(given.link_size, 3)

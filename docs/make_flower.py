@@ -47,9 +47,9 @@ def simulation(found: dict[str, Any]) -> str:
                 f"{taken:.2f}",
                 f"{one['ratio_to_stock'][name]:.2f}",
                 "" if own is None else f"{own:.2f}",
-                f"{one['training_seconds_a_round'][name]:.2f}",
-                f"{one['training_ratio_to_stock'][name]:.2f}",
             ]
+            longer = "training_seconds_a_round", "training_ratio_to_stock"
+            cells += [f"{one[key][name]:.2f}" if key in one else "not run" for key in longer]
             rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
