@@ -11,7 +11,7 @@ BENCHMARKS := $(filter-out benchmarks/machine.py,$(wildcard benchmarks/*.py))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help setup demo test test-flower lint format bench clean
+.PHONY: help setup demo test test-flower lint format bench screenshots clean
 
 help:  ## Say what each target does
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,10 @@ bench: $(BENCH_READY)  ## Every benchmark; results/ receives what it measured
 		echo "== $$script"; \
 		$(BIN)/python $$script --json results/$$(basename $$script .py).json; \
 	done
+
+screenshots: $(READY)  ## docs/images from a run of the demo (kept in runs/screenshots); takes Chromium
+	test -d runs/screenshots || $(BIN)/fedcode run fedavg fedavg_ws fedzip fedcode delta --out runs/screenshots
+	$(BIN)/python docs/make_screenshots.py
 
 clean:  ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

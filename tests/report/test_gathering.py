@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedcode.errors import RunError
+from fedcode.errors import ArgumentError, RunError
 from fedcode.experiments.results import FORMAT
 from fedcode.report.gathering import gather
 from tests.report.conftest import write_run
@@ -81,6 +81,17 @@ def test_a_file_of_results_is_as_good_as_runs() -> None:
         assert trace.accuracy.tolist() == record["history"]["accuracy"]
         assert trace.best == record["summary"]["accuracy"]["best"]
         assert trace.megabytes[-1] == pytest.approx(record["summary"]["megabytes"]["total"], rel=1e-4)
+
+
+def test_runs_are_chosen_by_their_settings(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", settings={"clusters": 16})
+    write_run(tmp_path / "b", settings={"clusters": 64}, beta=0.1)
+    assert [trace.label for trace in gather([tmp_path], ["clusters=16"]).traces] == ["a"]
+    assert [trace.label for trace in gather([tmp_path], ["beta=0.10", "dataset=digits"]).traces] == ["b"]
+    with pytest.raises(ArgumentError, match="none of these runs has clusters=16 and beta=1"):
+        gather([tmp_path], ["clusters=16", "beta=1"])
+    with pytest.raises(ArgumentError, match=r"NAME=VALUE, as in dataset=cifar10: got 'clusters'"):
+        gather([tmp_path], ["clusters"])
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcode.commands import console
+from fedcode.commands.report import Where
 
 NAMES = ("volume", "volume-linear", "clusters", "epochs", "tradeoff", "bounds", "bitrate", "frontier")
 
@@ -22,6 +23,7 @@ def plot(
         list[Path] | None, typer.Argument(metavar="[DIR...]", help="Directories of runs, or results/NAME.json.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="NAME.pdf, .svg or .png.", show_default=False)] = None,
+    where: Where = None,
     quiet: console.Quiet = False,
 ) -> None:
     """Draw a figure of the paper, or the frontier, from runs of your own or from results.
@@ -33,12 +35,13 @@ def plot(
     Examples:
       fedcode plot volume runs/study -o volume.pdf
       fedcode plot frontier results/frontier.json -o frontier.svg
+      fedcode plot volume results/small-iid.json --where dataset=cifar10 --where scale=paper -o cifar.pdf
       fedcode plot bounds -o bounds.png
     """
     from fedcode.report import figures
     from fedcode.report.gathering import gather
 
-    gathering = gather(runs) if runs else None
+    gathering = gather(runs, where or ()) if runs else None
     for remark in gathering.remarks if gathering else ():
         console.remark(f"fedcode: note: {remark}", quiet)
     path = out or Path(f"{name}.pdf")

@@ -24,6 +24,10 @@ LinkName = Annotated[
         show_default=False,
     ),
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(help="Only runs with this setting: NAME=VALUE; again for more.", show_default=False),
+]
 
 
 def report(
@@ -32,6 +36,7 @@ def report(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the page.")] = Path(PAGE),
     link: LinkName = None,
+    where: Where = None,
     title: Annotated[str | None, typer.Option(help="The page's title.", show_default=False)] = None,
     csv: Annotated[
         Path | None, typer.Option(help="Write the history of all runs as CSV too, a line a round.", show_default=False)
@@ -57,7 +62,7 @@ def report(
     from fedcode.report.page import write_page
 
     air = None if link is None else Link.of(link)
-    comparison = Comparison(gather(runs), air)
+    comparison = Comparison(gather(runs, where or ()), air)
     for remark in comparison.gathering.remarks:
         console.remark(f"fedcode: note: {remark}", quiet)
     write_page(out, comparison, title)

@@ -32,8 +32,10 @@ class Gathering:
         return next((trace for trace in self.traces if trace.method == "fedavg" and trace.best), None)
 
 
-def gather(places: Iterable[str | os.PathLike[str]]) -> Gathering:
+def gather(places: Iterable[str | os.PathLike[str]], where: Iterable[str] = ()) -> Gathering:
     """The runs in these directories, in directories of these, and in files of results.
+
+    where: settings that they must have, as "dataset=cifar10".
 
     >>> gather(["nowhere"])
     Traceback (most recent call last):
@@ -49,9 +51,31 @@ def gather(places: Iterable[str | os.PathLike[str]]) -> Gathering:
                 remarks.append(f"{_ended(error)} It is left out.")
             else:
                 traces += found
+    wanted = [_pair(text) for text in where]
+    found_at_all = bool(traces)
+    traces = [trace for trace in traces if all(_says(trace, *pair) for pair in wanted)]
+    if found_at_all and not traces:
+        raise ArgumentError(f"none of these runs has {' and '.join('='.join(pair) for pair in wanted)}.")
     if not traces:
         raise RunError(" ".join(remarks) or "There is no run to show: name the directory of one.")
     return Gathering(tuple(told_apart(traces)), tuple(remarks))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise ArgumentError(f"which runs are meant is said as NAME=VALUE, as in dataset=cifar10: got {text!r}.")
+    return name.strip(), value.strip()
+
+
+def _says(trace: Trace, name: str, value: str) -> bool:
+    """Whether a run has a setting, its method's own settings included."""
+    own = trace.config.get("settings")
+    said = own[name] if isinstance(own, Mapping) and name in own else trace.config.get(name)
+    try:
+        return said == value or float(said) == float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
 
 
 def _sources(place: Path, remarks: list[str]) -> list[Path]:
