@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 import fedcode
+from fedcode import programme
+from fedcode.histogram import ordered
+from fedcode.row import row_of
 
 Floats = npt.NDArray[np.float32]
 
@@ -116,6 +119,19 @@ def test_made_weights_are_within_a_thousandth_of_the_optimum(name: str, k: int) 
     drift = (np.random.default_rng(k).normal(1, 0.02, codebook.k) * codebook.centers).astype(np.float32)
     for start in (codebook.centers, np.sort(drift), codebook.centers[: codebook.k // 2]):
         assert error(values, fedcode.cluster(values, k, start=start)) <= 1.001 * least
+
+
+@pytest.mark.parametrize("k", [1000, 4096])
+@pytest.mark.parametrize("name", ["layers", "many layers", "uniform", "offset", "outlier", "bfloat16"])
+def test_many_centers_are_within_a_thousandth_of_the_optimum(
+    name: str, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than the oracle can: beside the programme over every value, which agrees with it elsewhere."""
+    values = MADE[name]
+    found = error(values, fedcode.cluster(values, k))
+    monkeypatch.setattr(programme, "FEW", values.size)
+    least = fedcode.snap(values, programme.partition(ordered(row_of(values)), k)[0])
+    assert found <= 1.001 * float(np.square(values.astype(np.float64) - least).sum())
 
 
 @pytest.mark.parametrize("k", [16, 64])

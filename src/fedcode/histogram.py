@@ -82,8 +82,11 @@ def _outwards(row: Doubles, middle: int) -> Doubles:
     return np.concatenate([left, [0.0], np.cumsum(row[middle:])])
 
 
-def histogram(row: Row, shift: int) -> Bins | None:
-    """Count the values in bins, 2^(23 - shift) to the octave; None if they are better sorted."""
+def histogram(row: Row, shift: int, most: int = MOST_BINS) -> Bins | None:
+    """Count the values in bins, 2^(23 - shift) to the octave (fewer if `most` are not enough).
+
+    None if they are better sorted.
+    """
     low, high = row.extremes()
     if row.size <= FEW:
         return None
@@ -92,7 +95,7 @@ def histogram(row: Row, shift: int) -> Bins | None:
     if not (1e-30 < knee <= reach < 1e30) or abs(origin) > 1e30:
         return None  # so small or so large that the arithmetic of float32 would fail
     octaves = np.log2(reach / knee) + 2
-    while octaves * 2 ** (24 - shift) > MOST_BINS:
+    while octaves * 2 ** (24 - shift) > most:
         shift += 1
     scale = Scale.around(origin, knee, shift)
     half = int(scale.keys(np.array([low, high], np.float32))[0].astype(np.int64).__abs__().max()) + 2

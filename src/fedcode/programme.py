@@ -52,7 +52,7 @@ def _best(bins: Bins, k: int, start: Floats | None) -> Places:
         return cuts
     sums = _needed(bins, k)
     price = float(sums[-1] ** 3 / (6 * float(k) ** 3))
-    if bins.size <= FEW:
+    if bins.size <= max(FEW, 32 * k):  # so many centres would want a grid as fine as the bins
         return _shortest(count, total, square, k, price)[0]
     grid = _grid(sums, k)
     if start is None or start.size != k:
