@@ -16,7 +16,7 @@ from fedcode import safetensors_file
 from fedcode.clustering import fit
 from fedcode.errors import WrongModelError
 from fedcode.layout import Entry, Kind
-from fedcode.model_file import CLUSTERS, Clustered, ModelFile, model_message
+from fedcode.model_file import CLUSTERS, ClusteredWeights, ModelFile, model_message
 from fedcode.pieces import Parts, counted
 from fedcode.progress import Progress, silent
 from fedcode.row import Row
@@ -36,7 +36,7 @@ def pack(
     if layout.weights:
         row = streamed(lambda: counted(stored.weights(), "reading", layout.weights, progress), layout.weights)
         rule = fit(row, CLUSTERS if k is None and bits is None else k, bits=bits)
-        weights = Clustered(rule.centers, ((block, rule.labels(Row(block))) for block in stored.weights()))
+        weights = ClusteredWeights(rule.centers, ((block, rule.labels(Row(block))) for block in stored.weights()))
     return model_message(layout, weights, stored.statistics, stored.counters, progress)
 
 

@@ -69,7 +69,7 @@ def encode(
     weights = None
     if flat.layout.weights:
         codebook = cluster(flat.weights, CLUSTERS if k is None and bits is None else k, bits=bits)
-        weights = Clustered(
+        weights = ClusteredWeights(
             codebook.centers,
             ((flat.weights[place], codebook.labels[place]) for place in places(flat.layout.weights)),
         )
@@ -77,7 +77,7 @@ def encode(
 
 
 @dataclass(frozen=True, eq=False)
-class Clustered:
+class ClusteredWeights:
     """Weights on their way into a file: centres, and for each block in turn its values and labels."""
 
     centers: Vector
@@ -85,7 +85,7 @@ class Clustered:
 
 
 def model_message(
-    layout: Layout, weights: Clustered | None, statistics: Vector, counters: Counters, progress: Progress = silent
+    layout: Layout, weights: ClusteredWeights | None, statistics: Vector, counters: Counters, progress: Progress = silent
 ) -> Message:
     """The message that a model's file is. `weights` is None where the layout has none."""
     sections: dict[int, Buffer] = {Section.LAYOUT: layout.to_bytes()}

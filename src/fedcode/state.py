@@ -59,10 +59,10 @@ class State:
             bad = ~np.isfinite(self.vector)
             if bad.any():
                 first = int(bad.argmax())
-                where = [e.name for e in self.layout.entries if _holds(self.layout, e, first)]
+                where = next(entry.name for entry in self.layout.entries if _holds(self.layout, entry, first))
                 raise NonFiniteError(
                     f"{int(bad.sum())} of the model's {bad.size} values are NaN or infinite, the first in "
-                    f"{where[0]!r}. Lower the learning rate, or look at the data."
+                    f"{where!r}. Lower the learning rate, or look at the data."
                 )
         return self
 
@@ -94,8 +94,7 @@ class State:
         return found
 
     def like(self, template: Any) -> dict[str, Any]:
-        """The state as a mapping of what the template holds: arrays for arrays, tensors on the device of its
-        tensors."""
+        """The state as the template has it: arrays for arrays, tensors for tensors, each on its device."""
         items = _items(template)
         devices = {value.device for value in items.values() if _is_tensor(value)}
         if not devices:
