@@ -26,7 +26,7 @@ Centers = npt.NDArray[np.float32]
 Labels = npt.NDArray[Any]  # uint8 or uint16
 
 MAX_CENTERS = 4096
-BLUR = 0.005  # the share of the error that may lie within bins: of it about a seventh is lost
+BLUR = 0.005  # the share of the error that may lie within bins, which adds up to a fifth of that to it
 
 
 @dataclass(frozen=True, eq=False)

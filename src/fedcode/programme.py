@@ -43,6 +43,7 @@ def partition(bins: Bins, k: int, start: Floats | None = None) -> tuple[Floats, 
 
 
 def _best(bins: Bins, k: int, start: Floats | None) -> Places:
+    """The cuts of the best k runs."""
     count, total, square = bins.prefix
     if bins.size <= k:
         return np.arange(bins.size + 1)
