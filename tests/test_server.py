@@ -114,6 +114,19 @@ def test_the_ring_keeps_the_newest_bases_within_its_bytes() -> None:
     assert server.last.digest == list(server.bases)[-1]
 
 
+def test_a_model_that_comes_again_is_the_newest_in_the_ring() -> None:
+    plain = models()["plain"]
+    server = Rehearsal.of(fedcode.method("fedavg_ws", clusters=8)).server
+    first, second = (State(plain.layout, plain.vector + np.float32(shift), plain.counters) for shift in (1, 2))
+    for model in (first, second, first):
+        server.model = model
+        server._begin()
+        server.message_for("a")
+        server.finish_round()
+    assert server.last is not None
+    assert list(server.bases)[-1] == server.last.digest
+
+
 def test_a_stale_client_is_coded_against_its_own_base_while_the_ring_has_it() -> None:
     rehearsal = Rehearsal.of(fedcode.method("fedavg_ws", clusters=8))
     rehearsal.rounds(2)

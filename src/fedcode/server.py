@@ -10,9 +10,7 @@ The server believes only replies: what a client holds is what its last accepted 
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -146,6 +144,7 @@ class Server:
         broadcast = self._opened()
         given = broadcast.given or held is None
         if given:
+            self.bases.pop(broadcast.base.digest, None)  # a model that comes again is the newest again
             self.bases[broadcast.base.digest] = broadcast.base
         if held is not None and given and held.digest == broadcast.base.digest:
             sections: dict[int, Buffer] = {}
@@ -322,7 +321,7 @@ class Server:
         if message.kind != MessageKind.SERVER:
             raise MessageError(f"a server's checkpoint is expected, got a {message.kind.name.lower()} message.")
         standing = Standing.from_bytes(message.section(Section.FLAGS))
-        if message.method != method.name or not _fits(standing.settings, method):
+        if message.method != method.name or not standing.fits(method):
             raise ArgumentError(
                 f"the checkpoint is of {message.method} with {standing.settings}, "
                 f"this is {method.name} with {method.settings()}. Go on with the same settings."
@@ -348,13 +347,6 @@ class Server:
         server.clients = dict(standing.clients)
         server._begin()
         return server
-
-
-def _fits(settings: Mapping[str, Any], method: Method) -> bool:
-    """Whether these are the method's settings; one that the checkpoint is too old to know has its default."""
-    usual = {field.name: field.default for field in dataclasses.fields(method)}
-    ours: dict[str, Any] = json.loads(json.dumps(method.settings()))
-    return {**{name: usual.get(name) for name in ours}, **settings} == ours
 
 
 def _size(sections: Mapping[int, Buffer]) -> int:

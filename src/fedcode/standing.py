@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fedcode.ends import Method
 from fedcode.errors import MessageError
 from fedcode.reader import Buffer
 from fedcode.wire import NOTHING
 
 
-@dataclass
+@dataclass(frozen=True)
 class Client:
     """What the server knows of a client: the last round of which it accepted a reply, the newest base it holds."""
 
@@ -36,6 +38,12 @@ class Standing:
     ring_bytes: int
     max_examples: int
     clients: Mapping[str, Client]
+
+    def fits(self, method: Method) -> bool:
+        """Whether these are the method's settings; one that the checkpoint is too old to know has its default."""
+        usual = {field.name: field.default for field in dataclasses.fields(method)}
+        ours: dict[str, Any] = json.loads(json.dumps(method.settings()))
+        return {**{name: usual.get(name) for name in ours}, **self.settings} == ours
 
     def to_bytes(self) -> bytes:
         """As a section of the checkpoint."""
