@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
+from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,8 @@ def test_time_that_is_over_stops_between_rounds_and_the_next_call_goes_on(
         over |= cell == FEDCODE and isinstance(event, RoundDone)
 
     results = Results(tmp_path / "results")
+    for other in (SMALL.cells()[0], SMALL.cells()[2]):
+        results.add(other.key, made.results.records[other.key])
     first = reproduce([plan], results, How(runs=tmp_path, workers=1, minutes=5), hear)
     assert first.stopped
     assert [cell.method for cell in first.done] == ["fedavg"]
@@ -71,7 +76,7 @@ def test_time_that_is_over_stops_between_rounds_and_the_next_call_goes_on(
     heard: list[Event] = []
     second = reproduce([plan], results, How(runs=tmp_path, workers=1), lambda _, event: heard.append(event))
     assert len(second.done) == 3
-    assert [len(event.history) for event in heard if isinstance(event, RunStarted)] == [1, 0]
+    assert [len(event.history) for event in heard if isinstance(event, RunStarted)] == [1]
     own, whole = results.records[FEDCODE.key], made.results.records[FEDCODE.key]
     assert own["history"] == whole["history"]
     assert own["recoded"] == whole["recoded"]
@@ -106,19 +111,36 @@ def test_a_cell_that_another_process_runs_is_passed_over(made: Made, tmp_path: P
 
 def test_a_cell_that_was_held_is_run_once_the_others_are_done(made: Made, tmp_path: Path) -> None:
     results = Results(tmp_path / "results")
-    held, *others = SMALL.cells()
-    directory = rundir.RunDirectory(tmp_path / held.key)
-    results.add(others[0].key, made.results.records[others[0].key])
-    lock = directory.opened()
-    lock.__enter__()
+    held, other, third = SMALL.cells()
+    results.add(third.key, made.results.records[third.key])
+    for cell in (held, other):  # runs that were killed after their last round: nothing is left to train
+        shutil.copytree(made.runs / cell.key, tmp_path / cell.key)
+        (tmp_path / cell.key / "summary.json").unlink()
+    with ExitStack() as lock:
+        lock.enter_context(rundir.RunDirectory(tmp_path / held.key).opened())
 
-    def hear(cell: Cell, event: Event) -> None:
-        if cell == others[1] and isinstance(event, RunStarted):
-            lock.__exit__(None, None, None)  # the other process died
+        def hear(cell: Cell, event: Event) -> None:
+            if cell == other and isinstance(event, RunStarted):
+                lock.close()  # the other process died
 
-    outcome = reproduce([SMALL], results, How(runs=tmp_path, workers=1), hear)
-    assert (outcome.busy, len(outcome.done)) == ([], 3)
+        outcome = reproduce([SMALL], results, How(runs=tmp_path, workers=1), hear)
+    assert (outcome.busy, outcome.done) == ([], [other, third, held])
     assert results.records[held.key]["summary"]["accuracy"] == made.results.records[held.key]["summary"]["accuracy"]
+
+
+def test_a_cell_that_another_process_took_while_its_data_was_read_is_busy_and_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell, events = SMALL.cells()[0], runner.events
+    with ExitStack() as lock:
+
+        def late(cell: Cell, how: How) -> Generator[Event]:
+            lock.enter_context(rundir.RunDirectory(tmp_path / cell.key).opened())
+            return events(cell, how)
+
+        monkeypatch.setattr(runner, "events", late)
+        with pytest.raises(runner.InUse):
+            runner.run_cell(cell, How(runs=tmp_path, workers=1), runner.Clock(None))
 
 
 def test_data_that_is_not_here_leaves_its_cells_empty_and_the_others_run(tmp_path: Path) -> None:
@@ -147,7 +169,7 @@ def test_a_network_trains_on_its_own_data_from_official_files(
     dataset: str, network: str, parameters: int, tmp_path: Path
 ) -> None:
     """Few clients and examples: the files are small ones in the official formats."""
-    speech(tmp_path / "data", clips=4) if dataset == "speechcommands" else cifar(tmp_path / "data", dataset, 400)
+    speech(tmp_path / "data", clips=4) if dataset == "speechcommands" else cifar(tmp_path / "data", dataset, 200)
     cell = Cell(method="fedcode", dataset=dataset, network=network, rounds=1, clients=2, epochs=1)
     how = How(runs=tmp_path / "runs", data_dir=str(tmp_path / "data"), workers=1)
     record = runner.run_cell(cell, how, runner.Clock(None))

@@ -92,12 +92,16 @@ def run_cell(cell: Cell, how: How, clock: Clock, hear: Hear | None = None) -> Re
         if clock.over():
             return None
         _check_free(directory)
-        with closing(events(cell, how)) as happened:
-            for event in happened:
-                if hear is not None:
-                    hear(cell, event)
-                if isinstance(event, RoundStarted) and clock.over():  # by then the last round is kept
-                    return None
+        try:
+            with closing(events(cell, how)) as happened:
+                for event in happened:
+                    if hear is not None:
+                        hear(cell, event)
+                    if isinstance(event, RoundStarted) and clock.over():  # by then the last round is kept
+                        return None
+        except RunError:
+            _check_free(directory)  # another process may have begun while the data was read
+            raise
     return finished(cell, how.runs)
 
 
