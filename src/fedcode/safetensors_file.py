@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from fedcode.bfloat import expand
 from fedcode.errors import DataError
 from fedcode.layout import Entry
 
@@ -68,7 +69,7 @@ class Tensor:
                 piece = buffer[: min(left, _PIECE)]
                 _fill(file, piece, self.file)
                 left -= piece.size
-                yield _widened(piece) if self.dtype == "bfloat16" else piece.astype(stored.newbyteorder("="))
+                yield expand(piece) if self.dtype == "bfloat16" else piece.astype(stored.newbyteorder("="))
 
 
 @dataclass(frozen=True)
@@ -218,11 +219,6 @@ def _fill(file: Any, piece: Array, path: Path) -> None:
         if not got:
             raise DataError(f"{path} became shorter while it was read.")
         at += got
-
-
-def _widened(halves: Array) -> Array:
-    """bfloat16 as it is stored to float32."""
-    return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
 def _narrowed(values: Array) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fedcode.base_message import LABELS
 from fedcode.events import RunDone
 from fedcode.experiments.cell import Cell
 from fedcode.experiments.recoding import recoded, recodes
@@ -14,7 +15,6 @@ from fedcode.experiments.runner import How, events
 from fedcode.methods import method
 from fedcode.rundir import read
 
-CODINGS = ("packed", "entropy", "context")
 Ran = tuple[dict[str, Any], dict[str, dict[str, int]]]
 
 
@@ -40,7 +40,7 @@ def run(coding: str, runs: Path) -> Ran:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     place = tmp_path_factory.mktemp("recoding")
-    return {coding: run(coding, place) for coding in CODINGS}
+    return {coding: run(coding, place) for coding in LABELS}
 
 
 def test_what_is_counted_is_what_a_run_with_that_coding_sends(runs: dict[str, Ran]) -> None:
@@ -55,7 +55,7 @@ def test_what_is_counted_is_what_a_run_with_that_coding_sends(runs: dict[str, Ra
 def test_how_labels_are_coded_changes_no_accuracy_and_saves_bytes(runs: dict[str, Ran]) -> None:
     curves = [[(line["accuracy"], line["loss"]) for line in summary["history"]] for summary, _ in runs.values()]
     assert curves[0] == curves[1] == curves[2]
-    packed, _, context = (sum(runs["packed"][1][coding].values()) for coding in CODINGS)
+    packed, _, context = (sum(runs["packed"][1][coding].values()) for coding in LABELS)
     assert context < 0.8 * packed
 
 

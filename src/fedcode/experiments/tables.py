@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from fedcode.base_message import LABELS
 from fedcode.experiments.cell import Cell
-from fedcode.experiments.count_tables import counted
-from fedcode.experiments.figures import Measured, at
+from fedcode.experiments.count_tables import DIRECTIONS, counted
+from fedcode.experiments.figures import Measured
 from fedcode.experiments.plan import Plan
 from fedcode.experiments.results import Record, Results
 from fedcode.experiments.table import Column, Table, Value
 
-DIRECTIONS = ("down", "up", "total")
 SHARES = (0.5, 0.8, 0.9, 0.95)
 NETWORKS = {"resnet20": "ResNet-20", "mobilenetv2": "MobileNetV2", "yamnet": "YAMNet", "digits": "the small network"}
-CODINGS = ("packed", "entropy", "context")
 
 
 def tables(plan: Plan, results: Results) -> list[Table]:
@@ -74,7 +74,7 @@ def _accuracy(plan: Plan, lines: Sequence[Measured]) -> Table:
         Column("MB up", 1),
         *(Column(f"DTR {direction}", 1) for direction in DIRECTIONS),
         Column("by the paper's count", 1),
-        Column("bits", 2),
+        Column("bits"),
         Column("front"),
     )
     table = Table(_title(plan, "accuracy and bytes"), columns, rows, _notes(lines))
@@ -100,7 +100,7 @@ def _notes(lines: Sequence[Measured]) -> list[str]:
 
 def _computed(record: Record) -> str:
     how, machine = record["computed"], record["summary"]["machine"]
-    where = machine["gpu"] if str(how["device"]).startswith("cuda") else f"{machine['processor']}"
+    where = machine["gpu"] if str(how["device"]).startswith("cuda") else machine["processor"]
     parts = [where, how["precision"], *(["compiled"] if how["compile"] else [])]
     return ", ".join([*parts, f"torch {record['summary']['versions']['torch']}"])
 
@@ -150,9 +150,9 @@ def _codings(plan: Plan, lines: Sequence[Measured]) -> Table:
     for one in lines:
         if not one.records or any(record["recoded"] is None for record in one.records):
             continue
-        for coding in CODINGS:
-            bits = [one.mean(lambda record, d=d, c=coding: _recoded(record, c, d)) for d in DIRECTIONS[:2]]  # type: ignore[misc]
-            reductions = [one.mean(lambda record, d=d, c=coding: _reduction(record, c, d)) for d in DIRECTIONS]  # type: ignore[misc]
+        for coding in LABELS:
+            bits = [one.mean(partial(_recoded, coding, direction)) for direction in DIRECTIONS[:2]]
+            reductions = [one.mean(partial(_reduction, coding, direction)) for direction in DIRECTIONS]
             rows.append([f"{one.line.label}: {coding}", *bits, *reductions])
     columns = (
         Column("setting: labels"),
@@ -164,21 +164,18 @@ def _codings(plan: Plan, lines: Sequence[Measured]) -> Table:
     return Table(_title(plan, "the same messages, labels coded in three ways"), columns, rows, [note])
 
 
-def _recoded(record: dict[str, dict[str, object]], coding: str, direction: str) -> float | None:
+def _recoded(coding: str, direction: str, record: Record) -> float | None:
     """Bits a parameter and message in one direction."""
-    sent = at(record["recoded"], "bytes", coding, direction)
-    messages = at(record["recoded"], "messages", direction)
-    own = at(record["summary"], "parameters")
-    return 8 * sent / (messages * own) if sent and messages and own else None
+    found = record["recoded"]
+    numbers = found["messages"][direction] * record["summary"]["parameters"]
+    return 8 * found["bytes"][coding][direction] / numbers if numbers else None
 
 
-def _reduction(record: dict[str, dict[str, object]], coding: str, direction: str) -> float | None:
-    both = DIRECTIONS[:2] if direction == "total" else (direction,)
-    fedavg = [at(record["recoded"], "fedavg", one) for one in both]
-    sent = [at(record["recoded"], "bytes", coding, one) for one in both]
-    if None in fedavg or None in sent or not sum(one or 0 for one in sent):
-        return None
-    return sum(one or 0 for one in fedavg) / sum(one or 0 for one in sent)
+def _reduction(coding: str, direction: str, record: Record) -> float | None:
+    """FedAvg's own messages over these, in one direction or both."""
+    found, ways = record["recoded"], DIRECTIONS[:2] if direction == "total" else (direction,)
+    sent = sum(found["bytes"][coding][way] for way in ways)
+    return sum(found["fedavg"][way] for way in ways) / sent if sent else None
 
 
 def _title(plan: Plan, what: str) -> str:
