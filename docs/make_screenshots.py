@@ -37,8 +37,8 @@ def main(runs: Path) -> None:
     write_page(page, Comparison(gather([runs]), Link.of("nb-iot")))
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
-        shoot(browser, page, "page-light", 1280, 1080)
-        shoot(browser, page, "page-dark", 1280, 1080, color_scheme="dark")
+        shoot(browser, page, "page-light", 1280, 1330)
+        shoot(browser, page, "page-dark", 1280, 1330, color_scheme="dark")
         shoot(browser, page, "page-phone", 390, 1180, device_scale_factor=1.5)
         browser.close()
     (IMAGES / "live.svg").write_text(live(runs), encoding="utf-8")

@@ -24,7 +24,7 @@ def test_the_best_of_each_column_is_marked(study: Path) -> None:
     marked = best(Comparison(gather([study]), Link.of("4g")))
     assert marked["best %"] == ["fedavg"]
     assert marked["MB down"] == marked["MB up"] == marked["DTR"] == marked["on the air"] == ["delta"]
-    assert marked["MB until 80%"] == ["delta"]
+    assert marked["MB until 80 %"] == ["delta"]
     assert marked["rounds"] == marked["training"] == []
 
 
@@ -52,7 +52,7 @@ def test_figures_are_those_of_the_runs(study: Path) -> None:
     assert comparison.target is not None
     rounds = trace.until(comparison.target)
     assert rounds is not None
-    assert rows["fedcode"]["MB until 80%"] == f"{trace.megabytes[rounds - 1]:.2f}"
+    assert rows["fedcode"]["MB until 80 %"] == f"{trace.megabytes[rounds - 1]:.2f}"
     assert str(comparison).splitlines()[1].split()[0] == comparison.texts()[0][0]
 
 

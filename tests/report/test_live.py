@@ -56,7 +56,7 @@ def test_a_row_a_run() -> None:
 def test_who_takes_part_is_said_until_the_round_is_over() -> None:
     events = round_of(1)
     live = heard(started("fedcode"), *events[:2])
-    assert shown(live, 100)[-1] == "fedcode, round 1: client-0, client-1, client-2; 1 of 3 trained"
+    assert shown(live, 100)[-1] == "fedcode, round 1, 1 of 3 trained: client-0, client-1, client-2"
     many = heard(started("fedcode"), RoundStarted(1, [f"client-{n}" for n in range(100)]))
     assert "client-5 and 94 more" in shown(many, 100)[-1]
     for event in events[2:]:

@@ -61,7 +61,7 @@ def test_the_page_asks_for_nothing(study: Path) -> None:
 def test_the_page_says_what_matters_first(study: Path) -> None:
     comparison = Comparison(gather([study]))
     assert re.match(
-        r"delta was the cheapest to reach 80% of FedAvg's best accuracy \(\d\d\.\d\d %\): 0\.0\d MB both ways, all "
+        r"delta was the cheapest to reach 80 % of FedAvg's best accuracy \(\d\d\.\d\d %\): 0\.0\d MB both ways, all "
         r"clients\. fedavg needed \d\.\d\d MB, \d\d\.\d times as much\.$",
         verdict(comparison),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fedcode.report.gathering import Gathering
-from fedcode.report.link import SHARE, Link, duration, target
+from fedcode.report.link import MARK, Link, duration, target
 from fedcode.report.trace import Trace
 
 NOTHING = "-"
@@ -61,7 +61,7 @@ class Comparison:
         return [
             Column("on the air", f"A client's transfer in the whole run over {link.name}.", link.per_client, duration),
             Column(
-                f"until {SHARE:.0%}",
+                f"until {MARK}",
                 f"Transfer over {link.name}, round after round, until {self.wanted}.",
                 lambda trace: link.elapsed(trace, self._until(trace)),
                 duration,
@@ -80,7 +80,7 @@ class Comparison:
         """The target in words."""
         of = "FedAvg's best accuracy" if self.gathering.fedavg else "the best accuracy of all"
         value = "" if self.target is None else f" ({100 * self.target:.2f} %)"
-        return f"{SHARE:.0%} of {of}{value}"
+        return f"{MARK} of {of}{value}"
 
     @cached_property
     def figures(self) -> list[list[float | None]]:
@@ -123,11 +123,11 @@ class Comparison:
         found = []
         if len({trace.config.get("dataset") for trace in self.gathering.traces}) > 1:
             found.append("These runs are on different data sets: compare those of one.")
-        found += [f"MB are 2^20 bytes. Until {SHARE:.0%}: until {self.wanted} was first reached."]
+        found += [f"MB are 2^20 bytes. Until {MARK}: until {self.wanted} was first reached."]
         if self.link:
             found.append(
                 f"On the air over {self.link.words}. Clients transfer side by side and rounds follow each other: "
-                f"until {SHARE:.0%} counts the slowest client of every round, without its training."
+                f"until {MARK} counts the slowest client of every round, without its training."
             )
         return found
 
@@ -199,6 +199,6 @@ def _figures(until: Callable[[Trace], int | None]) -> list[Column]:
             max,
         ),
         Column("bits/weight", "Bits a weight and message.", lambda trace: trace.said("bits_per_parameter")),
-        Column(f"MB until {SHARE:.0%}", "Sent both ways until the target.", megabytes_until),
+        Column(f"MB until {MARK}", "Sent both ways until the target.", megabytes_until),
         Column("rounds", "Rounds that are done.", lambda trace: trace.rounds, "{:.0f}".format, None),
     ]

@@ -86,9 +86,9 @@ class Live:
         """Who takes part, as far as there is room for it."""
         if not self.waiting or not self.courses:
             return ""
-        shown = ", ".join(self.waiting[:6]) + (f" and {len(self.waiting) - 6} more" if len(self.waiting) > 6 else "")
-        done = f"; {self.trained} of {len(self.waiting)} trained" if self.trained else ""
-        return f"{self.courses[-1].label}, round {self.round}: {shown}{done}"
+        names = ", ".join(self.waiting[:6]) + (f" and {len(self.waiting) - 6} more" if len(self.waiting) > 6 else "")
+        done = f", {self.trained} of {len(self.waiting)} trained" if self.trained else ""
+        return f"{self.courses[-1].label}, round {self.round}{done}: {names}"
 
     def view(self, width: int) -> RenderableType:
         """What stands in a terminal of this width; narrow ones show less."""
