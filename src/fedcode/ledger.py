@@ -141,18 +141,18 @@ class Ledger:
         self._messages = dict.fromkeys((DOWN, UP, EVALUATE), 0)
         self._paper: dict[str, int | None] = dict.fromkeys((DOWN, UP), 0)
         self._clients: dict[str, dict[str, int]] = {}
-        self._last: tuple[Buffer, int | None] = (b"", 0)
+        self._last: dict[str, tuple[Buffer, int | None]] = {DOWN: (b"", 0), UP: (b"", 0)}
 
     def _count(self, direction: str, name: str, data: Buffer) -> None:
         self._bytes[direction] += len(data)
         self._messages[direction] += 1
         self._clients.setdefault(name, {DOWN: 0, UP: 0})[direction] += len(data)
-        self._paper[direction] = _plus(self._paper[direction], self._paper_bits(data))
+        self._paper[direction] = _plus(self._paper[direction], self._paper_bits(direction, data))
 
-    def _paper_bits(self, data: Buffer) -> int | None:
-        if self._last[0] is not data:  # one broadcast goes to many, and reading it takes a checksum
-            self._last = data, self._read(data)
-        return self._last[1]
+    def _paper_bits(self, direction: str, data: Buffer) -> int | None:
+        if self._last[direction][0] is not data:  # one broadcast goes to many, and reading it takes a checksum
+            self._last[direction] = data, self._read(data)
+        return self._last[direction][1]
 
     def _read(self, data: Buffer) -> int | None:
         try:

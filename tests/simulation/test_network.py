@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -47,6 +47,21 @@ class Empty(nn.Module):
         self.register_buffer("many", torch.tensor(7, dtype=torch.int32))
 
 
+class Renaming(nn.Module):
+    """A module whose state has other names than its tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def state_dict(self, *_: object, **__: object) -> dict[str, Tensor]:  # type: ignore[override]
+        return {f"other.{name}": value.detach() for name, value in self.linear.named_parameters()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:  # type: ignore[override]
+        for name, value in self.linear.named_parameters():
+            value.data.copy_(state[f"other.{name}"])
+
+
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "usual": small.Network,
     "tied": Tied,
@@ -54,6 +69,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "one value": lambda: nn.Linear(1, 1, bias=False),
     "replacing": Replacing,
     "empty": Empty,
+    "renaming": Renaming,
     "channels last": lambda: nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last),  # type: ignore[call-overload]
 }
 

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedcode.layout import Kind, Layout
+from fedcode.layout import Entry, Kind, Layout
 from fedcode.state import State, match
+
+Owner = dict[str, Tensor | None]  # a module's parameters or buffers by name
 
 
 class Network:
@@ -30,6 +32,7 @@ class Network:
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self._known: Layout | None = None
+        self._entries: list[tuple[Owner, str, Entry]] = []  # the tensors may be replaced, their owners stay
 
     def load(self, state: State) -> None:
         """Put the state into the module."""
@@ -51,22 +54,44 @@ class Network:
         return state
 
     def _plain(self, layout: Layout) -> bool:
-        """Whether the module is known to be of this layout, and to hold nothing that needs more than a copy."""
+        """Whether the module is known to be of this layout, and its state to be its tensors and nothing else."""
         if self._known is not layout:
             match(self.module, layout)
-            devices = {tensor.device.type for tensor in self.module.state_dict().values()}
-            if devices != {"cpu"} or any(entry.dtype == "uint64" for entry in layout.entries):
-                return False
+            self._known, self._entries = None, []
+            tensors = self.module.state_dict()
+            for entry in layout.entries:
+                path, _, name = entry.name.rpartition(".")
+                owner = _owner(self.module, path, name)
+                tensor = None if owner is None else owner[name]
+                if owner is None or tensor is None or not _same(tensor, tensors[entry.name]) or entry.dtype == "uint64":
+                    return False
+                self._entries.append((owner, name, entry))
             self._known = layout
         return True
 
     def _pairs(self, state: State) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each tensor of the module, which may be another one than before, and its part of the state, as a view."""
-        tensors, places = self.module.state_dict(), state.layout.places
+        """Each tensor of the module and its part of the state, as a view."""
+        places = state.layout.places
         # torch warns of memory that it must not write, such as a message's
         vector, counters = (
             torch.from_numpy(part if part.flags.writeable else part.copy()) for part in (state.vector, state.counters)
         )
-        for entry in state.layout.entries:
-            source = counters if entry.kind == Kind.COUNTER else vector
-            yield tensors[entry.name], source[places[entry.name]].view(entry.shape)
+        for owner, name, entry in self._entries:
+            tensor, source = owner[name], counters if entry.kind == Kind.COUNTER else vector
+            assert tensor is not None
+            yield tensor, source[places[entry.name]].view(entry.shape)
+
+
+def _owner(module: nn.Module, path: str, name: str) -> Owner | None:
+    """Where a submodule keeps this tensor; None where the name is made in another way."""
+    try:
+        found = module.get_submodule(path)
+    except AttributeError:
+        return None
+    owners: list[Owner] = [found._parameters, found._buffers]  # type: ignore[list-item]
+    return next((owner for owner in owners if name in owner), None)
+
+
+def _same(tensor: Tensor, other: Tensor) -> bool:
+    """Whether both are the same memory of this processor."""
+    return tensor.device.type == "cpu" and (tensor.data_ptr(), tensor.shape) == (other.data_ptr(), other.shape)
