@@ -120,8 +120,17 @@ def test_the_switch_changes_the_scale(opened: Opened, chart: str, axis: str) -> 
     figure.get_by_role("button", name="Linear").click()
     assert opened.ask(f"fedcode.{chart}.scales.{axis}.type") == "linear"
     assert figure.get_by_role("button", name="Linear").get_attribute("aria-pressed") == "true"
+    assert figure.get_by_role("button", name="Log").get_attribute("aria-pressed") == "false"
     figure.get_by_role("button", name="Log").click()
     assert opened.ask(f"fedcode.{chart}.scales.{axis}.type") == "logarithmic"
+    assert opened.said == []
+
+
+def test_few_weights_show_on_a_log_scale(opened: Opened) -> None:
+    figure = opened.page.locator("figure", has=opened.page.locator("#weights"))
+    assert opened.ask("fedcode.weights.scales.y.type") == "linear"
+    figure.get_by_role("button", name="Log").click()
+    assert opened.ask("fedcode.weights.scales.y.type") == "logarithmic"
     assert opened.said == []
 
 
@@ -194,6 +203,18 @@ def test_the_numbers_of_a_chart_can_be_read(opened: Opened) -> None:
     rows = figure.locator("details tbody tr")
     rows.first.wait_for()
     assert rows.count() == 18
+
+
+def test_centres_stand_below_the_weights(opened: Opened, study: Path) -> None:
+    places = opened.ask(
+        """(() => { const { left, right, top, bottom } = fedcode.weights.chartArea;
+        return fedcode.weights.getDatasetMeta(1).data.map(({ x, y }) =>
+        [(x - left) / (right - left), (y - top) / (bottom - top)]); })()"""
+    )
+    low, high = opened.ask("[fedcode.weights.scales.x.min, fedcode.weights.scales.x.max]")
+    expected = [(value - low) / (high - low) for value in sorted(history(study, "fedcode")[-1]["centers"])]
+    assert [x for x, _ in places] == pytest.approx(expected, abs=1e-3)
+    assert all(0.9 < y < 1 for _, y in places)
 
 
 def test_another_run_can_be_chosen(opened: Opened) -> None:

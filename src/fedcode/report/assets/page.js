@@ -6,11 +6,12 @@
   const PARTS = { training: "Training", method: "Method (coding)", evaluation: "Evaluation", other: "Other" };
   // Okabe and Ito's colours, darkened or lightened for the paper; dashes and marks tell runs apart without them.
   const COLOURS = {
-    light: ["#005f9e", "#b34700", "#00794f", "#a23a7c", "#1c86c9", "#8a6a00", "#5a4fcf", "#45505c"],
-    dark: ["#6cb8ff", "#ff9a52", "#4fd3a0", "#f199cd", "#8fd8ff", "#ecc94b", "#b3a9ff", "#c3ccd6"],
+    light: ["#005f9e", "#b34700", "#00794f", "#a23a7c", "#8a6a00", "#5a4fcf", "#45505c", "#1c86c9"],
+    dark: ["#6cb8ff", "#ff9a52", "#4fd3a0", "#f199cd", "#ecc94b", "#b3a9ff", "#c3ccd6", "#8fd8ff"],
   };
   const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
-  const MARKS = ["circle", "rect", "triangle", "rectRot", "crossRot"];
+  const MARKS = ["circle", "rect", "triangle", "rectRot", "star"];
+  const dashes = (index) => DASHES[(index + Math.floor(index / 4)) % 4];
   const night = matchMedia("(prefers-color-scheme: dark)");
   const printing = matchMedia("print");
   const figures = document.getElementById("figures");
@@ -171,7 +172,7 @@
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     for (const [key, value] of Object.entries({ width: 28, height: 10, "aria-hidden": "true" })) svg.setAttribute(key, value);
     const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-    const said = { x1: 0, x2: 28, y1: 5, y2: 5, "stroke-width": 3, "stroke-dasharray": DASHES[index % 4].join(" ") };
+    const said = { x1: 0, x2: 28, y1: 5, y2: 5, "stroke-width": 3, "stroke-dasharray": dashes(index).join(" ") };
     for (const [key, value] of Object.entries(said)) line.setAttribute(key, value);
     const paint = () => line.setAttribute("stroke", colour(index));
     paint();
@@ -199,7 +200,7 @@
 
   function line(run, index, points) {
     const set = {
-      run: index, label: run.label, data: points, borderWidth: 2, borderDash: DASHES[index % 4], tension: 0,
+      run: index, label: run.label, data: points, borderWidth: 2, borderDash: dashes(index), tension: 0,
       pointStyle: MARKS[index % 5], pointRadius: points.length > 60 ? 0 : 2.5, pointHoverRadius: 6, pointHitRadius: 8,
       paint: (it) => { it.borderColor = it.backgroundColor = it.pointBorderColor = it.pointBackgroundColor = colour(index); },
     };
@@ -294,8 +295,8 @@
         barPercentage: 1, categoryPercentage: 1, paint: (it) => { it.backgroundColor = colour(0); },
       };
       const rug = {
-        label: "centre", type: "scatter", yAxisID: "rug", data: centers.map((x) => ({ x, y: 0.03 })), pointStyle: "line",
-        rotation: 90, pointRadius: 7, pointHoverRadius: 10, borderWidth: 1.5, order: -1,
+        label: "centre", type: "scatter", yAxisID: "rug", data: centers.map((x) => ({ x, y: 0.04 })), pointStyle: "line",
+        rotation: 90, pointRadius: 7, pointHoverRadius: 10, borderWidth: 2, order: -1,
         paint: (it) => { it.borderColor = it.backgroundColor = colour(1); },
       };
       const sets = [bars, rug];
@@ -308,13 +309,16 @@
         Object.assign(chart.options.scales.x, { min: low, max: high });
         chart.update("none");
         if (place.numbers.open) tabulate(place, chart);
-      } else chart = draw(place, "bar", { datasets: sets }, {
+        return;
+      }
+      chart = draw(place, "bar", { datasets: sets }, {
         x: axis("value", { type: "linear", min: low, max: high, offset: false, grid: { color: grid(), offset: false } }),
         y: axis("weights", { type: "linear", beginAtZero: true }),
-        rug: { display: false, min: 0, max: 1 },
+        rug: { axis: "y", type: "linear", display: false, min: 0, max: 1 },
       }, (context) => context.raw.count === undefined ? `centre ${number(context.raw.x)}`
         : `${number(context.raw.x)}: ${number(context.raw.count, 9)} weights`,
       { interaction: { mode: "nearest", intersect: false, axis: "x" } });
+      scaleSwitch(place, chart, "y", "weights");
     }, (weighed.find((run) => run.weights.centers.length && run.method === "fedcode")
       ?? weighed.find((run) => run.weights.centers.length) ?? weighed[0]).label);
   }
