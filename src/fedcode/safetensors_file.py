@@ -59,7 +59,7 @@ class Tensor:
     offset: int
 
     def pieces(self) -> Iterator[Array]:
-        """Its values in order, some at a time; bfloat16 as float32. What is given is overwritten by the next."""
+        """Its values in order, some at a time; bfloat16 as float32."""
         stored = _stored(self.dtype)
         left = math.prod(self.shape)
         buffer = np.empty(min(left, _PIECE), stored)
