@@ -10,7 +10,9 @@ then   the mean of the decoded weights
 
 Hyperparameters: clusters K = 64 (the paper's for ResNet-20).
 Faithful: the above. Adapted: labels are sent given what the other end holds unless `labels` says otherwise (the
-weights that arrive are the same); statistics travel exactly, or at 8 bits with `statistics="8bit"`.
+weights that arrive are the same); statistics travel exactly, or at 8 bits with `statistics="8bit"`; the server may take
+the mean change as a gradient (`server`, off). What clustering the global model alters stays in it, as replies are
+clustered weights and no changes: where a round changes little this outweighs what is learnt, and more clusters help.
 Kept: by the server the bases that clients may hold; by a client two bases, a byte a weight each. A client that was
 away costs labels given an older base, or given nothing.
 """

@@ -19,7 +19,8 @@ start R_cb = 2.
 Faithful: the above, where the paper's text and its two algorithms leave it open read as docs/reproduction.md says.
 Adapted: a client that holds no model is sent the whole one, whatever the schedule says: nothing else can work.
 Statistics travel in calibration rounds, exactly unless `statistics="8bit"`, and not at all in codebook rounds: the
-server's and each client's stay as they were. Labels are sent given what the other end holds unless `labels` says
+server's and each client's stay as they were. The server may take the mean change of a calibration round as a gradient
+(`server`, off). Labels are sent given what the other end holds unless `labels` says
 otherwise; in a codebook round the base that the message names serves for the reply.
 `codebook_rounds="silent"` is the ablation: such rounds carry a header alone, clients train on from their memory, and
 the server's model stays as it was where replies are silent.
