@@ -250,6 +250,18 @@ def test_a_phones_width_does_not_scroll_sideways(browser: Any, report: Path) -> 
     page.close()
 
 
+def test_long_names_do_not_widen_the_page(browser: Any, tmp_path: Path) -> None:
+    for number in range(3):
+        write_run(tmp_path / str(number), label=f"{number}-{'long' * 40}", seed=number)
+    path = tmp_path / "report.html"
+    write_page(path, Comparison(gather([tmp_path])))
+    for width in (360, 1200):
+        page = browser.new_page(viewport={"width": width, "height": 700})
+        opened = Opened(page, path)
+        assert opened.ask("document.documentElement.scrollWidth") <= width
+        page.close()
+
+
 def test_print_has_no_buttons_and_all_charts(opened: Opened) -> None:
     opened.page.emulate_media(media="print")
     assert opened.page.locator(".tools:visible").count() == 0

@@ -88,10 +88,12 @@ def verdict(comparison: Comparison) -> str:
 
 
 def _settings(traces: Sequence[Trace]) -> str:
-    parts = []
-    for labels, text in again.settings(traces):
+    groups, parts = again.settings(traces), []
+    for labels, text in groups:
         words = html.escape(", ".join(labels))
-        parts.append(f"<h3>{words}</h3><p>Save as <code>{again.FILE}</code>:</p>{again.paragraph(text)}")
+        body = f"<p>Save as <code>{again.FILE}</code>:</p>{again.paragraph(text)}"
+        few = f"<h3>{words}</h3>{body}"
+        parts.append(few if len(groups) <= 2 else f"<details><summary>{words}</summary>{body}</details>")
     parts.append(f"<p>Then:</p>{again.paragraph(again.command())}")
     places = dict.fromkeys(again.where(trace) for trace in traces)
     parts += [f'<p class="where">Run with {html.escape(place)}.</p>' for place in places if place]

@@ -232,6 +232,11 @@
     legend(place, chart);
   }
 
+  // Bars that lie need a height of their own each.
+  function tall(place, bars) {
+    if (bars > 14) place.canvas.parentElement.style.height = `${Math.min(120, 4 + 1.25 * bars)}rem`;
+  }
+
   // A select where several runs have such a chart.
   function choice(place, labels, words, show, usual = labels[labels.length - 1]) {
     if (labels.length > 1) {
@@ -333,6 +338,7 @@
       "Partition", (which) => {
         const { classes, clients } = mixes[which];
         const size = classes[0].length;
+        tall(place, classes.length);
         const sets = Array.from({ length: size }, (_, n) => {
           const set = {
             label: `class ${n}`, data: classes.map((row, y) => ({ x: row[n], y })), barPercentage: 0.95,
@@ -356,6 +362,7 @@
     const place = figure("time", "Time by part", "Seconds on the machine that it ran on. Coding is the method's share.");
     place.columns = ["part", "run", "seconds"];
     place.row = (point) => [point.y + 1, point.x];
+    tall(place, runs.length);
     const sets = Object.entries(PARTS).map(([part, label], index) => {
       const set = {
         label, data: runs.map((run, y) => ({ x: run.seconds[part], y })), barPercentage: 0.8,
