@@ -125,6 +125,15 @@ def test_an_output_is_not_replaced_unasked(model: Path, tmp_path: Path, capsys: 
     assert packed.read_bytes() != before
 
 
+def test_what_is_packed_is_not_written_over(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = model.read_bytes()
+    (tmp_path / "link").symlink_to(model)
+    for source, out in ((model, model), (tmp_path, model), (model, tmp_path / "link"), (tmp_path / "link", model)):
+        assert main(["pack", str(source), str(out), "-q", "--force"]) == 2
+        assert "is what is to be packed" in capsys.readouterr().err
+    assert model.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

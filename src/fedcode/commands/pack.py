@@ -15,7 +15,7 @@ from fedcode.files import new_file, refuse_to_replace
 def pack(
     model: Annotated[Path, typer.Argument(help="A .safetensors file, the index of a sharded one, or its directory.")],
     out: Annotated[Path, typer.Argument(help="The file to write.")],
-    clusters: Annotated[int | None, typer.Option("--clusters", "-k", help="How many centres. [default: 64]")] = None,
+    clusters: Annotated[int | None, typer.Option("--clusters", "-k", help=r"How many centres. \[default: 64]")] = None,
     bits: Annotated[float | None, typer.Option(help="Bits a weight, instead of a count of centres.")] = None,
     force: console.Force = False,
     quiet: console.Quiet = False,
@@ -39,6 +39,8 @@ def pack(
         raise ArgumentError(f"give either -k or --bits, not both: got -k {clusters} and --bits {bits}.")
     refuse_to_replace(out, force)  # before the work, not after it
     source = safetensors_file.read(model)
+    if out.resolve() in {tensor.file.resolve() for tensor in source.tensors} | {model.resolve()}:
+        raise ArgumentError(f"{out} is what is to be packed, and packing loses something; give another name.")
     with console.progress(quiet) as progress:
         message = checkpoint.pack(source, clusters, bits=bits, progress=progress)
     with new_file(out, force=force) as file:
