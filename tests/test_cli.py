@@ -37,6 +37,15 @@ def test_every_command_explains_itself_with_an_example(name: str, capsys: pytest
     said = capsys.readouterr().out
     assert "Usage: fedcode" in said
     assert f"fedcode {name}" in said.split("Example", 1)[1]
+    assert "\\b" not in said  # click's mark that lines stay apart
+
+
+def test_defaults_survive_the_markup_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"[default: {default}]" in said for default in ("30", "0.001", "adam"))
+    assert main(["pack", "--help"]) == 0
+    assert "[default: 64]" in capsys.readouterr().out
 
 
 def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,8 @@ def fedcode(
 
     \b
     Examples:
+      fedcode run fedavg fedcode delta
+      fedcode report runs/study
       fedcode pack model.safetensors model.fedcode -k 64
       fedcode inspect model.fedcode
       fedcode size --params 275572 --clusters 64 --downlink 0.2 --uplink 0.5 --start 2 --rounds 100

@@ -31,7 +31,7 @@ def plot(
     Runs that differ by their seed alone are one curve, with a band from the least to the greatest. Curves are told
     apart in grey print too. bounds is the paper's formula and takes no runs.
 
-    \\b
+    \b
     Examples:
       fedcode plot volume runs/study -o volume.pdf
       fedcode plot frontier results/frontier.json -o frontier.svg

@@ -47,7 +47,7 @@ def report(
 ) -> None:
     """Write one page about runs: a table, charts, settings. It needs no network, and nothing beside it.
 
-    \\b
+    \b
     Examples:
       fedcode report runs/study
       fedcode report runs/study --link nb-iot -o study.html

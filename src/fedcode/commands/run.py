@@ -29,7 +29,8 @@ _COLUMNS = ("", "best %", "final", "to FedAvg", "MB down", "up", "DTR down", "up
 
 
 def _option(text: str, panel: str = _RUN, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
+    # a bracket would be taken for markup, and vanish
+    return typer.Option(*names, help=text.replace("[", r"\["), rich_help_panel=panel, show_default=False)
 
 
 def _complete(begun: str) -> list[str]:
@@ -67,7 +68,7 @@ def run(
         list[str] | None, typer.Option("--set", help="A method's setting: fedcode.clusters=64. Again for more.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with any of these; options given here win.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to keep the runs. [default: runs/DATASET-DATE]")] = None,
+    out: Annotated[Path | None, typer.Option(help=r"Where to keep the runs. \[default: runs/DATASET-DATE]")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the runs in this directory.")] = None,
     workers: Annotated[int | None, _option("Processes that train side by side. [default: what pays]", _MACHINE)] = None,
     device: Annotated[str | None, _option("cpu, cuda, ... [default: cpu]", _MACHINE)] = None,
@@ -164,10 +165,20 @@ def show(config: Mapping[str, Any], summaries: Sequence[Mapping[str, Any]]) -> N
     """The table of what each method cost and reached."""
     fedavg = next((summary for summary in summaries if summary["method"] == "fedavg"), None)
     console.table(
-        f"{config['dataset']}, {config['clients']} clients, {config['rounds']} rounds of {config['epochs']} epochs",
+        ", ".join(
+            (
+                config["dataset"],
+                _counted(config["clients"], "client"),
+                f"{_counted(config['rounds'], 'round')} of {_counted(config['epochs'], 'epoch')}",
+            )
+        ),
         _COLUMNS,
         [_row(summary, fedavg) for summary in summaries],
     )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _row(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None) -> list[str]:
