@@ -319,7 +319,9 @@ def test_the_methods_are_listed_with_their_settings(capsys: pytest.CaptureFixtur
     assert main(["methods", "fedcode"]) == DONE
     said = capsys.readouterr().out
     assert "Source:" in said
-    assert table(said)["uplink"] == ["0.5"]
+    assert table(said)["uplink"] == ["0.5", ""]
+    assert table(said)["server"] == ["none", "none, momentum, nesterov, adam"]
+    assert table(said)["labels"] == ["context", "packed, entropy, context"]
 
 
 def test_a_method_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 from typing import Annotated, Any
@@ -30,7 +31,7 @@ def methods(
         return
     if name is not None:
         print(about(name)[1])
-        console.table(f"{name}'s settings", ("setting", "default"), _rows(options(name)), numbers=False)
+        console.table(f"{name}'s settings", ("setting", "default", "choices"), _rows(name), numbers=False)
         return
     console.table(
         "Methods",
@@ -54,8 +55,12 @@ def about(name: str) -> tuple[str, str]:
     return " ".join(text.split("\n\n")[0].split()), text
 
 
-def _rows(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(setting, str(default)) for setting, default in settings.items()]
+def _rows(name: str) -> list[tuple[str, str, str]]:
+    from fedcode.methods import class_of, options
+
+    choices = {each.name: each.metadata.get("choices", ()) for each in dataclasses.fields(class_of(name))}
+    choices["server"] = choices.get("server_optimizer", ())  # the field's name, where a method has a function `server`
+    return [(setting, str(default), ", ".join(choices.get(setting, ()))) for setting, default in options(name).items()]
 
 
 def _line(settings: dict[str, Any]) -> str:
