@@ -48,14 +48,14 @@ def trained() -> Floats:
     optimizer = torch.optim.Adam(network.parameters(), 2e-3)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # of so small a network, more would wait for one another
-    for _ in range(3):
+    for _ in range(2):
         for batch in range(0, 1792, 64):
             loss = torch.nn.functional.cross_entropy(network(inputs[batch:][:64]), targets[batch:][:64])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     torch.set_num_threads(threads)
-    assert loss.item() < 0.3
+    assert loss.item() < 0.5
     return np.concatenate([weight.detach().numpy().reshape(-1) for weight in network.parameters()])
 
 
@@ -67,7 +67,7 @@ def made() -> dict[str, Floats]:
     layers[:200] = 1 + 0.1 * rng.standard_normal(200)
     found: dict[str, Any] = {
         "layers": layers,
-        "many layers": np.resize(layers, 2 * size) * rng.normal(1, 0.05, 2 * size),
+        "many layers": np.resize(layers, 90_000) * rng.normal(1, 0.05, 90_000),
         "laplacian": rng.laplace(size=size),
         "uniform": rng.random(size),
         "heavy tails": rng.standard_t(2, size),
@@ -81,7 +81,7 @@ def made() -> dict[str, Floats]:
         "bfloat16": (layers.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32),
         "tiny": 1e-35 * layers,
         "huge": 1e36 * layers,
-        "sorted": np.sort(layers),
+        "sorted": np.sort(layers)[::2],
         "just too many to sort": layers[:4500],
     }
     return {name: values.astype(np.float32) for name, values in found.items()}
@@ -101,6 +101,11 @@ def optimum(values: Floats, k: int) -> float:
     return float(sum(np.square(group - group.mean()).sum() for group in groups))
 
 
+@cache
+def least_of(name: str, k: int) -> float:
+    return optimum(MADE[name], k)
+
+
 @pytest.mark.parametrize("k", [16, 64, 255])
 def test_trained_weights_are_within_a_thousandth_of_the_optimum(k: int) -> None:
     values = trained()
@@ -111,8 +116,7 @@ def test_trained_weights_are_within_a_thousandth_of_the_optimum(k: int) -> None:
 @pytest.mark.parametrize("k", [3, 64, 200])
 @pytest.mark.parametrize("name", MADE)
 def test_made_weights_are_within_a_thousandth_of_the_optimum(name: str, k: int) -> None:
-    values = MADE[name]
-    least = optimum(values, k)
+    values, least = MADE[name], least_of(name, k)
     codebook = fedcode.cluster(values, k)
     assert error(values, codebook) <= 1.001 * least
     # from earlier centres too, whether they are near or far off
@@ -134,12 +138,12 @@ def test_many_centers_are_within_a_thousandth_of_the_optimum(
     assert found <= 1.001 * float(np.square(values.astype(np.float64) - least).sum())
 
 
-@pytest.mark.parametrize("k", [16, 64])
+@pytest.mark.parametrize("k", [3, 64])
 @pytest.mark.parametrize("name", ["layers", "outlier", "mostly zero"])
 def test_the_plain_path_is_within_a_hundredth(name: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDCODE_NUMBA", "0")
     values = MADE[name]
-    assert error(values, fedcode.cluster(values, k)) <= 1.01 * optimum(values, k)
+    assert error(values, fedcode.cluster(values, k)) <= 1.01 * least_of(name, k)
 
 
 @pytest.mark.parametrize("k", [2, 16, 100, 255])
