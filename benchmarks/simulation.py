@@ -215,7 +215,8 @@ def main() -> None:
     options = parser.parse_args()
     load = os.getloadavg()[0]
     idle = load < 1
-    result: dict[str, Any] = {"machine": machine(), "load": load, "quick": options.quick}
+    amx = "amx_bf16" in Path("/proc/cpuinfo").read_text()  # what makes bf16 fast
+    result: dict[str, Any] = {"machine": machine(), "amx": amx, "load": load, "quick": options.quick}
     result["shares"] = shares(6 if options.quick else 30)
     for title, parts in result["shares"].items():
         print(f"{title}: " + ", ".join(f"{part} {100 * share:.2f} %" for part, share in parts.items()), flush=True)
