@@ -74,5 +74,6 @@ def test_the_best_is_said_to_screen_readers(study: Path) -> None:
 
 def test_runs_on_different_data_are_not_to_be_compared(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "fedavg")
-    write_run(tmp_path / "b", "fedavg", dataset="cifar10")
-    assert "different data sets" in Comparison(gather([tmp_path])).notes[0]
+    write_run(tmp_path / "b", "fedavg", dataset="cifar10", beta=0.1)
+    assert "These runs differ in dataset, beta:" in Comparison(gather([tmp_path])).notes[0]
+    assert "differ" not in Comparison(gather([tmp_path / "a"])).notes[0]

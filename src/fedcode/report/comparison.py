@@ -12,6 +12,7 @@ from fedcode.report.link import MARK, Link, duration, target
 from fedcode.report.trace import Trace
 
 NOTHING = "-"
+_ALIKE = ("dataset", "network", "fraction", "clients", "participation", "partition", "beta")  # or it is another problem
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,11 @@ class Comparison:
     def notes(self) -> list[str]:
         """What must be said below."""
         found = []
-        if len({trace.config.get("dataset") for trace in self.gathering.traces}) > 1:
-            found.append("These runs are on different data sets: compare those of one.")
+        differs = [
+            name for name in _ALIKE if len({repr(trace.config.get(name)) for trace in self.gathering.traces}) > 1
+        ]
+        if differs:
+            found.append(f"These runs differ in {', '.join(differs)}: compare those that are alike there.")
         found += [f"MB are 2^20 bytes. Until {MARK}: until {self.wanted} was first reached."]
         if self.link:
             found.append(
