@@ -85,7 +85,11 @@ class ClusteredWeights:
 
 
 def model_message(
-    layout: Layout, weights: ClusteredWeights | None, statistics: Vector, counters: Counters, progress: Progress = silent
+    layout: Layout,
+    weights: ClusteredWeights | None,
+    statistics: Vector,
+    counters: Counters,
+    progress: Progress = silent,
 ) -> Message:
     """The message that a model's file is. `weights` is None where the layout has none."""
     sections: dict[int, Buffer] = {Section.LAYOUT: layout.to_bytes()}

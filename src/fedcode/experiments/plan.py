@@ -129,7 +129,7 @@ class Plan:
     def shown(self) -> str:
         """The key as people read it.
 
-        >>> Plan("small-iid", dataset="cifar10", rounds=2).shown, Plan("small-iid", dataset="digits").shown
+        >>> Plan("figure-epochs", dataset="cifar10", rounds=2).shown, Plan("figure-epochs", dataset="digits").shown
         ('small scale, CIFAR-10, 2 rounds', 'digits')
         """
         first, *others = self.key.split(", ")
