@@ -130,3 +130,13 @@ def test_the_shell_completes(words: str, number: int, expected: list[str]) -> No
     code = "import sys; sys.argv[0] = 'fedcode'; from fedcode.cli import main; sys.exit(main([]))"
     got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | asked)
     assert got.stdout.split() == expected
+
+
+def test_the_doctor_says_where_data_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FEDCODE_DATA", str(tmp_path))
+    assert main(["doctor", "--json"]) == DONE
+    assert json.loads(capsys.readouterr().out)["data"][0].startswith(f"{tmp_path} (environment FEDCODE_DATA)")
+    assert main(["doctor"]) == DONE
+    assert "data is looked for in" in capsys.readouterr().out
