@@ -20,6 +20,7 @@ from fedcode.simulation.job import InThisProcess, Trainer, check_asks
 from fedcode.simulation.rounds import run_rounds
 from fedcode.simulation.side_by_side import SideBySide
 from fedcode.simulation.training import Loss
+from fedcode.simulation.trial import check_fit
 from fedcode.simulation.workers import AsItPays, Workers, cores
 
 PathLike = str | os.PathLike[str]
@@ -83,6 +84,8 @@ def run(
     drawn = Draw.of(config, found)
     if draw is not None:
         drawn = drawn.read(draw)
+    if trainer is None:  # another's trainer may do what it likes with them
+        check_fit(config, found)
     directory = None if out is None else RunDirectory(out)
     yield from run_rounds(config, found, drawn, trainer or trainer_for(config, found), directory, resume)
 
