@@ -110,3 +110,26 @@ def test_a_damaged_file_of_results_is_a_sentence(tmp_path: Path, damage: str) ->
     path.write_text(damage)
     with pytest.raises(RunError, match=f"{path}"):
         gather([path])
+
+
+def test_a_file_that_is_no_text_is_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(bytes(range(256)) * 1000)
+    with pytest.raises(RunError) as caught:
+        gather([path])
+    assert str(caught.value) == f"{path} cannot be read: it is no text."
+    write_run(tmp_path / "fedavg", "fedavg")
+    assert gather([path, tmp_path / "fedavg"]).remarks == (f"{path} cannot be read: it is no text. It is left out.",)
+
+
+def test_an_error_quotes_little_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"format": "fedcode results 1", "cells": {"a" * 10_000: "b" * 10_000}}))
+    with pytest.raises(RunError) as caught:
+        gather([path])
+    assert len(str(caught.value)) < len(str(path)) + 200
+    line = write_run(tmp_path / "run", rounds=1) / "history.jsonl"
+    line.write_text(line.read_text().replace('"accuracy":', f'"accuracy": "{"c" * 10_000}", "was":'))
+    with pytest.raises(RunError) as caught:
+        gather([line.parent])
+    assert len(str(caught.value)) < len(str(line)) + 200

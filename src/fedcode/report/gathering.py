@@ -17,6 +17,7 @@ from fedcode.report.trace import Trace
 
 _HISTORY = ("accuracy", "loss")  # of a record of results; bytes and messages stand there by direction
 _DIRECTED = ("bytes", "messages")
+_LEFT_OUT = " It is left out."
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def gather(places: Iterable[str | os.PathLike[str]], where: Iterable[str] = ()) 
             try:
                 found = list(_of_results(source)) if source.is_file() else [_of_directory(source, remarks)]
             except (FedcodeError, OSError, RecursionError) as error:
-                remarks.append(f"{_ended(error)} It is left out.")
+                remarks.append(_ended(error) + _LEFT_OUT)
             else:
                 traces += found
     wanted = [_pair(text) for text in where]
@@ -57,7 +58,8 @@ def gather(places: Iterable[str | os.PathLike[str]], where: Iterable[str] = ()) 
     if found_at_all and not traces:
         raise ArgumentError(f"none of these runs has {' and '.join('='.join(pair) for pair in wanted)}.")
     if not traces:
-        raise RunError(" ".join(remarks) or "There is no run to show: name the directory of one.")
+        said = " ".join(remark.removesuffix(_LEFT_OUT) for remark in remarks)  # there is nothing that it is left out of
+        raise RunError(said or "There is no run to show: name the directory of one.")
     return Gathering(tuple(told_apart(traces)), tuple(remarks))
 
 
@@ -132,8 +134,10 @@ def _history(path: Path, remarks: list[str]) -> list[dict[str, Any]]:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    except UnicodeDecodeError as error:
+        raise RunError(f"{path} cannot be read: it is no text.") from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def _object(text: str, place: object) -> dict[str, Any]:
@@ -149,7 +153,7 @@ def _object(text: str, place: object) -> dict[str, Any]:
 def _of_results(path: Path) -> Iterator[Trace]:
     """The records of a file of results, as `fedcode reproduce` writes it."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(_text(path))
         cells = document["cells"]
         if not str(document["format"]).startswith("fedcode results"):
             raise KeyError("format")
@@ -159,7 +163,7 @@ def _of_results(path: Path) -> Iterator[Trace]:
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         if isinstance(error, ArgumentError):
             raise
-        raise RunError(f"{path} is no file of results as fedcode reproduce writes it: {error!r}.") from error
+        raise RunError(f"{path} is no file of results as fedcode reproduce writes it: {_short(error)}.") from error
 
 
 def _lines(history: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -185,6 +189,12 @@ def told_apart(traces: list[Trace]) -> Iterator[Trace]:
         seen[trace.label] += 1
         last = f" ({seen[trace.label]})" if often[trace.label] > 1 else ""
         yield replace(trace, label=trace.label + last)
+
+
+def _short(error: Exception) -> str:
+    """What is wrong, in a line: an error can quote all of a file."""
+    text = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+    return text if len(text) <= 100 else f"{text[:100]} ..."
 
 
 def _ended(error: Exception) -> str:
