@@ -24,12 +24,13 @@ from fedcode.mishaps import Mishaps, raises
 from fedcode.rehearsal import Rehearsal, models, moved, same, sample
 from fedcode.server import Server
 from fedcode.state import State
+from fedcode.tampering import Tampering
 from fedcode.wire import NOTHING, Message, MessageKind
 
 A_HEADER = 200  # bytes, with all that may be asked
 
 
-class Contract(Mishaps):
+class Contract(Mishaps, Tampering):
     """Tests for one method; a subclass has a fixture `method`."""
 
     # ---- what arrives
