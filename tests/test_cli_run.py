@@ -16,6 +16,7 @@ from fedcode import rundir
 from fedcode.cli import DATA, DONE, INTERRUPTED, USAGE, main
 from fedcode.commands.run import show
 from fedcode.methods import names
+from fedcode.server import Server
 from fedcode.simulation import plan
 
 ROOT = Path(__file__).parents[1]
@@ -187,6 +188,56 @@ def test_what_is_wrong_is_said_in_a_sentence(
     assert said in got.err
     assert got.out == ""
     assert got.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--model", "resnet20"],
+        ["--device", "abacus"],
+        ["--clients", "5000"],
+        ["--dataset", "cifar10", "--data-dir", "nowhere"],
+        ["--log", "carrier-pigeon"],
+    ],
+)
+@pytest.mark.parametrize("out", [[], ["--out", "a/b/c"], ["--out", "there"]])
+def test_a_refused_run_leaves_nothing_behind(
+    options: list[str],
+    out: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine").touch()
+    assert main(["run", "fedavg", *options, *out]) in (USAGE, DATA)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["mine", "there"]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_run_that_fails_later_keeps_its_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails_in_round(number: int) -> None:
+        usual = Server.finish_round
+
+        def finish_round(self: Server) -> Any:
+            if self.round == number:
+                raise ZeroDivisionError("a defect")
+            return usual(self)
+
+        monkeypatch.setattr(Server, "finish_round", finish_round)
+        with pytest.raises(ZeroDivisionError):
+            main(["run", "fedavg", *SMALL, "--out", str(tmp_path / "run")])
+        monkeypatch.undo()
+
+    fails_in_round(1)
+    assert not (tmp_path / "run").exists()
+    fails_in_round(2)
+    assert len(rundir.read(tmp_path / "run" / "fedavg").history) == 1
+    assert main(["run", "--resume", str(tmp_path / "run"), "-q"]) == DONE
+    capsys.readouterr()
 
 
 def test_a_file_of_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

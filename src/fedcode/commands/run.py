@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ from fedcode import rundir
 from fedcode.commands import console
 from fedcode.commands.lines import following
 from fedcode.commands.report import PAGE, LinkName, leave, show_air
-from fedcode.errors import ArgumentError, WorkerError
+from fedcode.errors import ArgumentError, RunError, WorkerError
 from fedcode.events import Observer, RunDone
 
 _RUN, _TRAIN, _MACHINE = "The federation", "Local training", "This machine"
@@ -121,14 +123,21 @@ def run(
             out = Path("runs") / f"{configs[0].dataset}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
         if save_draw is not None:
             plan.save_draw(configs[0], draw, save_draw)
+        made = _new(out, configs)
         plan.keep_plan(out, document)
     else:
-        out, configs = resume, plan.go_on(resume, given)
+        out, configs, made = resume, plan.go_on(resume, given), []
     try:
         with observers(log or (), out) as others, following(quiet) as view:
             summaries = [_one(config, out, draw, [view, *others]) for config in configs]
     except (KeyboardInterrupt, SystemExit, WorkerError):
         console.remark(f"Go on with: fedcode run --resume {out}")
+        raise
+    except RunError:  # whoever holds the directory, or fills the disk, may be another
+        raise
+    except Exception:
+        if not any(_rounds(out / config.label) for config in configs):
+            _remove(made, out)
         raise
     comparison = leave(out, air, quiet)
     if air is not None:
@@ -141,6 +150,31 @@ def run(
     if air is not None and comparison is not None:
         show_air(comparison)
     console.remark(f"kept in {out}, with a page about it: {out / PAGE}" if comparison else f"kept in {out}", quiet)
+
+
+def _new(out: Path, configs: Sequence[Any]) -> list[Path]:
+    """What this call is about to make, the innermost first."""
+    from fedcode.simulation.plan import PLAN
+
+    places = [*(out / config.label for config in configs), out / PLAN, out, *out.parents]
+    return [place for place in places if not place.exists()]
+
+
+def _remove(made: Sequence[Path], out: Path) -> None:
+    """Take away what a call made that ran nothing; what lies above its directory only where it is empty."""
+    for place in made:
+        if place in out.parents:
+            with suppress(OSError):
+                place.rmdir()
+        elif place.is_dir():
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            place.unlink(missing_ok=True)
+
+
+def _rounds(place: Path) -> int:
+    """How many rounds a run's directory holds."""
+    return len(rundir.read(place).history) if rundir.RunDirectory(place).begun else 0
 
 
 def _one(config: Any, out: Path, draw: Path | None, observers: Sequence[Observer]) -> dict[str, Any]:
