@@ -34,6 +34,8 @@ def test_a_report_of_a_study(study: Path, tmp_path: Path, capsys: pytest.Capture
     assert "<title>Mine</title>" in page.read_text()
     assert len(table.read_text().splitlines()) == 1 + 3 * 6
     assert "On the air over nb-iot: 26 kbit/s down, 62 kbit/s up" in got.out
+    assert got.out.count("*: the best of its column.") == 1
+    assert "<p>Bold: the best of its column.</p>" in page.read_text()
     assert got.err == f"wrote {page}\n"
     assert main([*arguments, "--json"]) == DONE
     said = json.loads(capsys.readouterr().out)

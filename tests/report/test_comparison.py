@@ -35,6 +35,39 @@ def test_half_a_run_is_no_bargain(tmp_path: Path) -> None:
     assert best(Comparison(gather([tmp_path])))["MB down"] == ["fedcode"]
 
 
+def test_a_run_of_fewer_rounds_is_no_bargain_either(tmp_path: Path) -> None:
+    write_run(tmp_path / "fedavg", "fedavg", rounds=6, scale=5000)
+    write_run(tmp_path / "long", rounds=8, scale=4000)
+    comparison = Comparison(gather([tmp_path]), Link.of("4g"))
+    marked = best(comparison)
+    assert [head for head in ("best %", "final %", "MB down", "MB up", "on the air") if marked[head]] == []
+    assert marked["DTR"] == marked["MB until 80 %"] == ["long"]
+    assert "These runs have 6 and 8 rounds: of figures of the whole run" in comparison.notes[0]
+
+
+def test_an_unfinished_run_does_not_make_the_rest_uneven(tmp_path: Path) -> None:
+    for name, method in (("fedavg", "fedavg"), ("fedcode", "fedcode")):
+        write_run(tmp_path / name, method, scale=5000 - len(name))
+    write_run(tmp_path / "half", rounds=1, wanted=6, scale=10)
+    comparison = Comparison(gather([tmp_path]))
+    assert comparison.lengths == [6]
+    assert comparison.legend("*") == ["*: the best of its column among the runs that are finished."]
+
+
+def test_a_mark_is_explained_where_there_is_one(study: Path) -> None:
+    assert Comparison(gather([study])).legend("*") == ["*: the best of its column."]
+    assert Comparison(gather([study])).legend("*", slice(-1, None)) == []  # of the number of rounds none is the best
+    assert Comparison(gather([study / "fedavg"])).legend("*") == []
+
+
+def test_the_target_is_said_once_and_with_its_value(study: Path) -> None:
+    comparison = Comparison(gather([study]), Link.of("4g"))
+    assert comparison.target is not None
+    words = f"Until 80 %: of FedAvg's best accuracy, so until {100 * comparison.target:.2f} % was first reached."
+    assert words in comparison.notes
+    assert "Training: of all clients" in comparison.notes[-1]
+
+
 def test_one_run_alone_has_no_best(study: Path) -> None:
     assert not any(best(Comparison(gather([study / "fedavg"]))).values())
 

@@ -107,16 +107,18 @@ def show(comparison: Comparison) -> None:
 
     _table(heading(comparison.gathering.traces), comparison, slice(len(comparison.columns) - comparison.of_air))
     if comparison.link:
-        show_air(comparison)
-    for note in comparison.notes[: -1 if comparison.link else None]:
-        print(note)
+        _table(f"On the air, {comparison.link.name}", comparison, slice(-comparison.of_air, None))
+    for line in (*comparison.legend("*"), *comparison.notes):
+        print(line)
 
 
 def show_air(comparison: Comparison) -> None:
     """What the runs take on the link, and its figures."""
     assert comparison.link is not None
-    _table(f"On the air, {comparison.link.name}", comparison, slice(-comparison.of_air, None))
-    print(comparison.notes[-1])
+    part = slice(-comparison.of_air, None)
+    _table(f"On the air, {comparison.link.name}", comparison, part)
+    for line in (*comparison.legend("*", part), comparison.notes[-1]):
+        print(line)
 
 
 def _table(title: str, comparison: Comparison, part: slice) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from fedcode.ledger import MEGABYTE
 from fedcode.report.gathering import Gathering
 from fedcode.report.link import MARK, Link, duration, target
 from fedcode.report.trace import Trace
@@ -17,13 +18,17 @@ _ALIKE = ("dataset", "network", "fraction", "clients", "participation", "partiti
 
 @dataclass(frozen=True)
 class Column:
-    """A figure: its head, what it means, its text, and whether more or less of it is better (None: neither)."""
+    """A figure: its head, what it means, its text, and whether more or less of it is better (None: neither).
+
+    whole: it is of the whole run, so that runs of different lengths are not to be compared by it.
+    """
 
     head: str
     meaning: str
     figure: Callable[[Trace], float | None]
     text: Callable[[float], str] = "{:,.2f}".format
     better: Callable[[Sequence[float]], float] | None = min
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,13 @@ class Comparison:
 
     def _air(self, link: Link) -> list[Column]:
         return [
-            Column("on the air", f"A client's transfer in the whole run over {link.name}.", link.per_client, duration),
+            Column(
+                "on the air",
+                f"A client's transfer in the whole run over {link.name}.",
+                link.per_client,
+                duration,
+                whole=True,
+            ),
             Column(
                 f"until {MARK}",
                 f"Transfer over {link.name}, round after round, until {self.wanted}.",
@@ -77,11 +88,19 @@ class Comparison:
         ]
 
     @property
+    def _reference(self) -> str:
+        return "FedAvg's best accuracy" if self.gathering.fedavg else "the best accuracy of all"
+
+    @property
     def wanted(self) -> str:
         """The target in words."""
-        of = "FedAvg's best accuracy" if self.gathering.fedavg else "the best accuracy of all"
         value = "" if self.target is None else f" ({100 * self.target:.2f} %)"
-        return f"{MARK} of {of}{value}"
+        return f"{MARK} of {self._reference}{value}"
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many rounds the finished runs have, each number once: only these runs are compared."""
+        return sorted({trace.rounds for trace in self.gathering.traces if trace.finished})
 
     @cached_property
     def figures(self) -> list[list[float | None]]:
@@ -90,9 +109,16 @@ class Comparison:
 
     @cached_property
     def best(self) -> list[float | None]:
-        """The best of each column, None where it has none or there is nothing to compare."""
+        """The best of each column, None where it has none or there is nothing to compare.
+
+        What is of the whole run has a best only where all runs have as many rounds.
+        """
         found: list[float | None] = []
+        uneven = len(self.lengths) > 1
         for index, column in enumerate(self.columns):
+            if column.whole and uneven:
+                found.append(None)
+                continue
             known = [
                 value
                 for trace, row in zip(self.gathering.traces, self.figures, strict=True)
@@ -127,13 +153,29 @@ class Comparison:
         ]
         if differs:
             found.append(f"These runs differ in {', '.join(differs)}: compare those that are alike there.")
-        found += [f"MB are 2^20 bytes. Until {MARK}: until {self.wanted} was first reached."]
+        if len(self.lengths) > 1:
+            *fewer, most = self.lengths
+            found.append(
+                f"These runs have {', '.join(map(str, fewer))} and {most} rounds: of figures of the whole run, "
+                "accuracies and bytes, no best is marked."
+            )
+        if self.target is not None:
+            found.append(f"Until {MARK}: of {self._reference}, so until {100 * self.target:.2f} % was first reached.")
+        found.append("MB are 2^20 bytes.")
         if self.link:
             found.append(
-                f"On the air over {self.link.words}. Clients transfer side by side and rounds follow each other: "
-                f"until {MARK} counts the slowest client of every round, without its training."
+                f"On the air over {self.link.words}: a client's transfer in the whole run, the mean of all. Clients "
+                f"transfer side by side and rounds follow each other: until {MARK} counts the slowest client of every "
+                "round, without its training. Training: of all clients, on the machine that it ran on."
             )
         return found
+
+    def legend(self, mark: str, part: slice = slice(None)) -> list[str]:
+        """What the mark of a best figure means, where one of these columns has it."""
+        if all(value is None for value in self.best[part]):
+            return []
+        few = "" if all(trace.finished for trace in self.gathering.traces) else " among the runs that are finished"
+        return [f"{mark}: the best of its column{few}."]
 
     def markdown(self) -> str:
         """The table for a markdown page, the best in bold."""
@@ -191,10 +233,10 @@ def _figures(until: Callable[[Trace], int | None]) -> list[Column]:
         return None if rounds is None else float(trace.megabytes[rounds - 1])
 
     return [
-        Column("best %", "Best accuracy on the test set.", lambda trace: trace.best, percent, max),
-        Column("final %", "Accuracy after the last round.", lambda trace: trace.final, percent, max),
-        Column("MB down", "Sent to all clients, in the whole run.", lambda trace: float(trace.down.sum()) / 2**20),
-        Column("MB up", "Sent by all clients.", lambda trace: float(trace.up.sum()) / 2**20),
+        Column("best %", "Best accuracy on the test set.", lambda trace: trace.best, percent, max, whole=True),
+        Column("final %", "Accuracy after the last round.", lambda trace: trace.final, percent, max, whole=True),
+        Column("MB down", "Sent to all clients, in the whole run.", _megabytes("down"), whole=True),
+        Column("MB up", "Sent by all clients.", _megabytes("up"), whole=True),
         Column(
             "DTR",
             "By how many times fewer bytes left than FedAvg's messages would have been.",
@@ -206,3 +248,7 @@ def _figures(until: Callable[[Trace], int | None]) -> list[Column]:
         Column(f"MB until {MARK}", "Sent both ways until the target.", megabytes_until),
         Column("rounds", "Rounds that are done.", lambda trace: trace.rounds, "{:.0f}".format, None),
     ]
+
+
+def _megabytes(way: str) -> Callable[[Trace], float]:
+    return lambda trace: float((trace.down if way == "down" else trace.up).sum()) / MEGABYTE

@@ -41,7 +41,7 @@ def page(comparison: Comparison, title: str | None = None) -> str:
         verdict=html.escape(verdict(comparison)),
         remarks=_list(remarks),
         table=comparison.html(),
-        notes="".join(f"<p>{html.escape(note)}</p>" for note in comparison.notes),
+        notes="".join(f"<p>{html.escape(note)}</p>" for note in [*comparison.legend("Bold"), *comparison.notes]),
         thin=f"<p>Of longer runs the charts draw {series.POINTS} rounds, evenly spaced, the best among them.</p>"
         * thin,
         settings=_settings(traces),
