@@ -119,6 +119,12 @@ def test_double_precision_is_made_single() -> None:
         ({"data": (points()[0], points()[1][:5])}, "120 inputs and 5 labels; give one label each"),
         ({"data": (points()[0], points()[0].astype(int))}, "labels that are classes have one dimension"),
         ({"data": TensorDataset(torch.zeros(0, 2), torch.zeros(0))}, "the torch Dataset is empty"),
+        ({"data": ([{"a": 1}, {"a": 2}], [0, 1])}, "arrays of numbers, all examples of one shape.* got list"),
+        ({"data": ([[1.0], [1.0, 2.0]], [0, 1])}, "arrays of numbers, all examples of one shape.* got list"),
+        ({"data": ([{"a": 1}, {"a": 2}], 1)}, "arrays of numbers"),
+        ({"data": (points()[0], 1)}, "the first axis the example: got one number, 1"),
+        ({"data": (points()[0], points()[1].astype(str))}, "arrays of numbers.* got ndarray"),
+        ({"data": TensorDataset(torch.zeros(4, 2))}, r"must give pairs \(input, label\)"),
         ({"model": None}, "own data needs a network"),
         ({"model": 3}, "model= is a torch Module or a function that makes one; got int"),
         ({"data": "digit"}, "Did you mean 'digits'"),
@@ -132,6 +138,15 @@ def test_double_precision_is_made_single() -> None:
 def test_what_is_wrong_is_said(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         simulated(**settings)
+
+
+def test_a_run_is_shown_as_one_line() -> None:
+    run = simulated("fedavg")
+    megabytes, best = run.summary["megabytes"], 100 * run.summary["accuracy"]["best"]
+    volume = f"{megabytes['down']:.2f} MB down, {megabytes['up']:.2f} MB up"
+    assert repr(run) == f"<Run fedavg: 2 rounds, best {best:.2f} %, {volume}, DTR 1.0>"
+    numbers = {"data": (points()[0], points()[0]), "model": nn.Linear(8, 8), "partition": "equal", "rounds": 1}
+    assert repr(simulated("fedavg", **numbers)).startswith("<Run fedavg: 1 round, 0.00 MB down")
 
 
 def test_own_data_must_be_brought() -> None:

@@ -26,11 +26,11 @@ from fedcode.simulation.workers import AsItPays, Workers, cores
 PathLike = str | os.PathLike[str]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A finished run: the lines of its history, its summary, the global model (arrays by name), and its settings.
 
-    A notebook shows it as its table.
+    A notebook shows it as its table, a script as one line.
 
     >>> import fedcode
     >>> run = fedcode.simulate("fedavg", clients=2, rounds=1, epochs=1)
@@ -38,10 +38,21 @@ class Run:
     ['run', 'best', '%']
     """
 
-    history: list[dict[str, Any]] = field(repr=False)
+    history: list[dict[str, Any]]
     summary: dict[str, Any]
-    state: dict[str, Any] = field(repr=False)
-    config: dict[str, Any] = field(default_factory=dict, repr=False)
+    state: dict[str, Any]
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        best, dtr = self.summary["accuracy"]["best"], self.summary["dtr"]["total"]
+        megabytes, rounds = self.summary["megabytes"], self.summary["rounds"]
+        said = [
+            f"{rounds} round{'s'[: rounds > 1]}",
+            *([] if best is None else [f"best {100 * best:.2f} %"]),
+            f"{megabytes['down']:.2f} MB down, {megabytes['up']:.2f} MB up",
+            *([] if dtr is None else [f"DTR {dtr:.1f}"]),
+        ]
+        return f"<Run {self.summary['label']}: {', '.join(said)}>"
 
     def table(self, *others: Run, link: str | None = None) -> Any:
         """What it cost and reached, beside other runs; link: as `fedcode report --link` takes it."""

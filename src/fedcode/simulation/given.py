@@ -116,6 +116,9 @@ def own_dataset(own: Any) -> Dataset:
         return _split(*_stacked(own))
     if isinstance(own, tuple | list) and len(own) in (2, 4):
         arrays = [_tensor(part) for part in own]
+        for part, array in zip(own, arrays, strict=True):
+            if not array.dim():
+                raise ArgumentError(f"data= takes arrays, the first axis the example: got one number, {part!r}.")
         return _split(*arrays) if len(arrays) == 2 else _dataset(*arrays)
     raise ArgumentError(
         "data= takes a Dataset, two arrays (inputs, labels), four (and test inputs, test labels), a torch Dataset or "
@@ -126,10 +129,15 @@ def own_dataset(own: Any) -> Dataset:
 def _tensor(part: Any) -> Tensor:
     if isinstance(part, Tensor):
         return part.detach()
-    array = np.asarray(part)
-    if array.dtype == np.float64:
-        array = array.astype(np.float32)
-    return torch.from_numpy(np.array(array))
+    try:
+        array = np.array(part)
+        found = torch.from_numpy(array.astype(np.float32) if array.dtype == np.float64 else array)
+    except (TypeError, ValueError) as error:  # objects and words; rows of different lengths
+        raise ArgumentError(
+            "data= takes arrays of numbers, all examples of one shape, the first axis the example: "
+            f"got {type(part).__name__}, which is none ({str(error).splitlines()[0]})"
+        ) from error
+    return found
 
 
 def _stacked(examples: Any) -> tuple[Tensor, Tensor]:
@@ -137,8 +145,14 @@ def _stacked(examples: Any) -> tuple[Tensor, Tensor]:
     pairs = [examples[index] for index in range(len(examples))]
     if not pairs:
         raise ArgumentError("the torch Dataset is empty.")
-    inputs = torch.stack([torch.as_tensor(one) for one, _ in pairs])
-    return inputs, torch.stack([torch.as_tensor(label) for _, label in pairs])
+    try:
+        inputs = torch.stack([torch.as_tensor(one) for one, _ in pairs])
+        return inputs, torch.stack([torch.as_tensor(label) for _, label in pairs])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ArgumentError(
+            "the torch Dataset must give pairs (input, label) of numbers, all inputs of one shape: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
 
 
 def _split(inputs: Tensor, labels: Tensor) -> Dataset:
