@@ -16,6 +16,7 @@ import fedcode
 from fedcode import rundir
 from fedcode.cli import DATA, DONE, USAGE, main
 from fedcode.report.link import Link
+from tests.report.conftest import write_run
 
 SMALL = ["--clients", "2", "--rounds", "2", "--epochs", "1", "--workers", "1", "-q"]
 
@@ -39,9 +40,41 @@ def test_a_report_of_a_study(study: Path, tmp_path: Path, capsys: pytest.Capture
     assert got.err == f"wrote {page}\n"
     assert main([*arguments, "--json"]) == DONE
     said = json.loads(capsys.readouterr().out)
-    assert [run["run"] for run in said["runs"]] == ["fedavg", "fedcode", "delta"]
-    assert said["runs"][0]["best %"] == pytest.approx(rundir.read(study / "fedavg").history[-1]["accuracy"])
     assert said["remarks"] == []
+    assert [run["label"] for run in said["runs"]] == ["fedavg", "fedcode", "delta"]
+    first, kept = said["runs"][0], rundir.read(study / "fedavg")
+    assert kept.summary is not None
+    assert first["accuracy"] == kept.summary["accuracy"]
+    assert first["dtr"] == kept.summary["dtr"]
+    assert first["bytes"]["down"] == sum(line["bytes"]["down"] for line in kept.history)
+    assert (first["method"], first["dataset"], first["settings"], first["seed"]) == ("fedavg", "digits", {}, 0)
+    assert first["rounds"] == 6
+    assert first["air"]["link"]["name"] == "nb-iot"
+
+
+def test_what_json_has_no_word_for_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "fedavg", "fedavg")
+    config = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(
+        config.replace('dataset = "digits"', "dataset = 1979-05-27").replace("10.0", "nan")
+    )
+    assert main(["report", str(run), "-o", str(tmp_path / "page.html"), "--json"]) == DONE
+    (found,) = json.loads(capsys.readouterr().out)["runs"]
+    assert found["dataset"] == "1979-05-27"
+    assert found["beta"] is None
+
+
+def test_a_run_and_a_report_name_their_figures_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["run", "fedavg", *SMALL, "--out", str(out), "--json"]) == DONE
+    (summary,) = json.loads(capsys.readouterr().out)["runs"]
+    assert main(["report", str(out), "-o", str(tmp_path / "page.html"), "--json"]) == DONE
+    (found,) = json.loads(capsys.readouterr().out)["runs"]
+    alike = ("label", "method", "settings", "accuracy", "megabytes", "dtr", "bits_per_parameter", "rounds")
+    assert {name: found[name] for name in alike} == {name: summary[name] for name in alike}
+    assert found["bytes"] == {way: summary["bytes"][way] for way in ("down", "up")}
+    assert found["dataset"] == "digits"
+    assert found["seed"] == 0
 
 
 def test_what_is_not_whole_is_said_and_the_page_is_made(

@@ -130,14 +130,11 @@ def _table(title: str, comparison: Comparison, part: slice) -> None:
 
 
 def _document(out: Path, comparison: Comparison) -> dict[str, Any]:
-    columns = [column.head for column in comparison.columns]
-    runs = [
-        {"run": trace.label, **dict(zip(columns, row, strict=True))}
-        for trace, row in zip(comparison.gathering.traces, comparison.figures, strict=True)
-    ]
+    from fedcode.rundir import finite
+
     return {
         "page": str(out),
         "target_accuracy": comparison.target,
-        "runs": runs,
+        "runs": [finite(comparison.document(trace)) for trace in comparison.gathering.traces],
         "remarks": list(comparison.gathering.remarks),
     }

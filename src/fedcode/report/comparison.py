@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from fedcode.ledger import MEGABYTE
 from fedcode.report.gathering import Gathering
@@ -14,6 +16,7 @@ from fedcode.report.trace import Trace
 
 NOTHING = "-"
 _ALIKE = ("dataset", "network", "fraction", "clients", "participation", "partition", "beta")  # or it is another problem
+_SETTING = (*_ALIKE, "epochs", "seed")
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,37 @@ class Comparison:
             return []
         few = "" if all(trace.finished for trace in self.gathering.traces) else " among the runs that are finished"
         return [f"{mark}: the best of its column{few}."]
+
+    def document(self, trace: Trace) -> dict[str, Any]:
+        """A run's figures for programs, under the names that summary.json has for them, with what it was run on.
+
+        >>> from fedcode.report.gathering import Gathering
+        >>> trace = Trace.of({"method": "fedavg", "dataset": "digits", "seed": 3}, [], None, "here")
+        >>> found = Comparison(Gathering((trace,))).document(trace)
+        >>> found["dataset"], found["seed"], found["accuracy"]["best"]
+        ('digits', 3, None)
+        """
+        sent = {"down": int(trace.down.sum()), "up": int(trace.up.sum())}
+        until, own = self._until(trace), trace.config.get("settings")
+        settings = (trace.summary or {}).get("settings", own)
+        found = {
+            "label": trace.label,
+            "method": trace.method,
+            **{name: trace.config.get(name) for name in _SETTING},
+            "settings": settings,
+            "accuracy": {"best": trace.best, "final": trace.final, "best_round": trace.best_round},
+            "bytes": sent,
+            "megabytes": {way: count / MEGABYTE for way, count in (*sent.items(), ("total", sum(sent.values())))},
+            "dtr": {way: trace.said("dtr", way) for way in ("down", "up", "total")},
+            "bits_per_parameter": trace.said("bits_per_parameter"),
+            "rounds": trace.rounds,
+            "finished": trace.finished,
+            "rounds_until_target": until,
+            "megabytes_until_target": None if until is None else float(trace.megabytes[until - 1]),
+            **({"air": self.link.document(trace, self.target)} if self.link else {}),
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(found, default=str))  # TOML has dates, JSON has none
+        return plain
 
     def markdown(self) -> str:
         """The table for a markdown page, the best in bold."""
