@@ -25,10 +25,13 @@ def page() -> str:
 
 def overhead(found: dict[str, Any]) -> str:
     """What Flower puts on top."""
-    link = found["link"]["delta"]["overhead_bytes_a_client_and_round"]
+    one = found["link"]["delta"]
+    kilobytes = one["overhead_bytes_a_client_and_round"]
+    payload, wire = (sum(one[f"{name}_megabytes"].values()) for name in ("payload", "wire"))
     return (
-        f"Measured by a counting proxy on a deployment over TLS: {link['down'] / 1000:.0f} kB down and "
-        f"{link['up'] / 1000:.0f} kB up a client and round,\nwhatever the payload."
+        f"A counting proxy on the slow links below saw {wire:.1f} MB for {payload:.1f} MB of payload: "
+        f"{kilobytes['down'] / 1000:.0f} kB down and\n{kilobytes['up'] / 1000:.0f} kB up a client and round, greeting and "
+        "the app's own files included."
     )
 
 
