@@ -30,8 +30,8 @@ def overhead(found: dict[str, Any]) -> str:
     payload, wire = (sum(one[f"{name}_megabytes"].values()) for name in ("payload", "wire"))
     return (
         f"A counting proxy on the slow links below saw {wire:.1f} MB for {payload:.1f} MB of payload: "
-        f"{kilobytes['down'] / 1000:.0f} kB down and\n{kilobytes['up'] / 1000:.0f} kB up a client and round, greeting and "
-        "the app's own files included."
+        f"{kilobytes['down'] / 1000:.0f} kB down and\n"
+        f"{kilobytes['up'] / 1000:.0f} kB up a client and round, greeting and the app's own files included."
     )
 
 
