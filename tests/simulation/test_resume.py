@@ -16,7 +16,7 @@ import pytest
 
 from fedcode import rundir
 from fedcode.errors import RunError
-from fedcode.events import RoundDone
+from fedcode.events import RoundDone, RunStarted
 from fedcode.simulation import rounds, run
 from tests.simulation.small import Network, config, points
 
@@ -57,6 +57,15 @@ def test_killed_at_any_moment_it_comes_out_bit_for_bit(method: str, tmp_path: Pa
     assert {outcome["rounds"] for outcome in killed} == {0, 1, 2, 3}  # before, between and after rounds
 
 
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_round_is_kept_before_it_is_told_of(after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "CHECKPOINT_SHARE", 0)  # a checkpoint is due after every round
+    stop(tmp_path, after)
+    started = next(run(config("delta"), data=points(), model=Network, out=tmp_path, resume=True))
+    assert isinstance(started, RunStarted)
+    assert len(started.history) == after
+
+
 def test_a_line_that_was_half_written_is_written_again(tmp_path: Path) -> None:
     finish(tmp_path / "whole")
     place = tmp_path / "cut"
@@ -67,8 +76,8 @@ def test_a_line_that_was_half_written_is_written_again(tmp_path: Path) -> None:
     assert same(tmp_path / "whole", place)
 
 
-def run_until_the_disk_is_full(place: Path) -> None:
-    for event in run(config("delta"), data=points(), model=Network, out=place):
+def run_until_the_disk_is_full(place: Path, method: str) -> None:
+    for event in run(config(method), data=points(), model=Network, out=place):
         if isinstance(event, RoundDone) and event.record["round"] == 2:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 
@@ -82,16 +91,17 @@ def limits_restored() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", ["delta", "fedavg"], ids=["at a memory", "at the history"])
+def test_a_full_disk_leaves_the_last_checkpoint(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "CHECKPOINT_SHARE", 0)
-    finish(tmp_path / "whole")
+    finish(tmp_path / "whole", method)
     place = tmp_path / "full"
-    said = r"cannot be written \(File too large\). The last checkpoint there is whole"
+    said = r"cannot be written \(File too large\). The last checkpoint (there )?is whole"
     with limits_restored(), pytest.raises(RunError, match=said):
-        run_until_the_disk_is_full(place)
+        run_until_the_disk_is_full(place, method)
     assert len(rundir.read(place).history) == 2
     assert not list(place.glob(".*.part"))
-    finish(place)
+    finish(place, method)
     assert same(tmp_path / "whole", place)
 
 

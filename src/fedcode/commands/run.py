@@ -71,7 +71,9 @@ def run(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with any of these; options given here win.")] = None,
     out: Annotated[Path | None, typer.Option(help=r"Where to keep the runs. \[default: runs/DATASET-DATE]")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the runs in this directory.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the runs in this directory, from their last checkpoints.")
+    ] = None,
     workers: Annotated[int | None, _option("Processes that train side by side. [default: what pays]", _MACHINE)] = None,
     device: Annotated[str | None, _option("cpu, cuda, ... [default: cpu]", _MACHINE)] = None,
     precision: Annotated[str | None, _option("float32 or bf16. [default: float32]", _MACHINE)] = None,
@@ -100,7 +102,8 @@ def run(
       fedcode run --resume runs/study
       fedcode run fedavg fedcode --link nb-iot --log tensorboard
 
-    Every run is kept in a directory, DIR/METHOD, from which it can go on after whatever ended it.
+    Every run is kept in a directory, DIR/METHOD, from which it can go on after whatever ended it. Checkpoints take
+    a fiftieth of the time at most, so the last rounds, if they were short, are made again and come out the same.
     DIR/report.html is a page about all of them; open it in a browser.
     """
     given = {name: value for name, value in locals().items() if value is not None and name in _SETTINGS}

@@ -73,8 +73,6 @@ class Rounds:
         )
         while self.server.round <= config.rounds:
             yield from self._round(self.server.round)
-            if self.directory is not None and self._due:
-                self._save()
         summary = summarise(config, self.history, self.ledger.totals, self.draw, self.found.dataset)
         if self.directory is not None:
             self._save()
@@ -119,6 +117,8 @@ class Rounds:
         self.history.append(record)
         if self.directory is not None:
             self.directory.append(record)
+            if self._due:
+                self._save()  # before the round is told of: whoever stops the run then finds it kept
         yield RoundDone(record, self.totals())
 
     def totals(self) -> dict[str, Any]:
