@@ -64,6 +64,16 @@ def test_the_tables_of_the_frequencies_show_both_counts_and_what_fedavg_sends() 
     assert silent[reductions.heads.index("total, formula")] == "251.11"
 
 
+def test_where_the_runs_have_other_rounds_the_count_says_that_it_keeps_to_the_papers() -> None:
+    said = "the runs have 2."
+    assert all(said not in " ".join(table.notes) for table in counted(Plan("table-frequencies")))
+    for table, own in zip(
+        counted(Plan("table-frequencies", rounds=2)), counted(Plan("table-frequencies")), strict=True
+    ):
+        assert said in table.notes[-1]
+        assert table.rows == own.rows
+
+
 def test_the_bounds_fall_with_every_bit_and_every_full_round() -> None:
     table = bounds()
     values = [[float(value or 0) for value in row[1:]] for row in table.rows]

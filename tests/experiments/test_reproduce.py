@@ -20,7 +20,9 @@ def test_the_list_names_every_experiment_and_what_was_measured(made: Made, capsy
     assert list(found) == list(EXPERIMENTS)
     assert found["codebook-silence"]["measured"] == {SMALL.key: "3 of 3"}
     assert main(["reproduce", "--list", "--results", str(made.folder)]) == 0
-    assert "table-resnet20" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "table-resnet20" in said
+    assert "lines: the settings that its table sets side by side." in said
 
 
 def test_one_command_runs_an_experiment_and_prints_and_stores_its_tables(

@@ -193,6 +193,9 @@ def _list(kept: Results, as_json: bool) -> None:
         for name, one in found.items()
     ]
     console.table("Experiments", ("name", "what", "lines", "cells measured"), rows, numbers=False)
+    print(
+        "lines: the settings that its table sets side by side. A cell is one of these with one seed: one training run."
+    )
 
 
 def _seeds(text: str | None) -> tuple[int, ...]:

@@ -39,7 +39,8 @@ def _reductions(plan: Plan) -> Table:
             Column(f"{direction}, difference", signed=True),
         ]
     columns.append(Column("total, printed count", 1))
-    return Table(f"{plan.experiment.title}: reductions (DTR) by the paper's formula, no training", tuple(columns), rows)
+    title = f"{plan.experiment.title}: reductions (DTR) by the paper's formula, no training"
+    return Table(title, tuple(columns), rows, _of_the_paper(plan))
 
 
 def _megabytes(plan: Plan) -> Table:
@@ -60,8 +61,15 @@ def _megabytes(plan: Plan) -> Table:
         Column("by the formula"),
         Column("difference", 3, signed=True),
     )
-    note = "The difference is that of the printed count."
-    return Table(f"{plan.experiment.title}: megabytes, no training", columns, rows, [note])
+    notes = ["The difference is that of the printed count.", *_of_the_paper(plan)]
+    return Table(f"{plan.experiment.title}: megabytes, no training", columns, rows, notes)
+
+
+def _of_the_paper(plan: Plan) -> list[str]:
+    """What must be said where the runs have other rounds than those that are counted here."""
+    if plan.rounds is None:
+        return []
+    return [f"It counts the paper's own rounds, so that it compares with the paper; the runs have {plan.rounds}."]
 
 
 def _fedavg_megabytes(sizes: Sequence[tuple[object, RunSize | None, object]]) -> float | None:
