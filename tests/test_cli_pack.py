@@ -142,6 +142,8 @@ def test_what_is_packed_is_not_written_over(model: Path, tmp_path: Path, capsys:
         (["pack", "model.safetensors", "out", "-k", "1"], 2, "from 2 to 4096"),
         (["pack", "model.safetensors", "out", "-k", "4", "--bits", "2"], 2, "not both"),
         (["pack", "bad.fedcode", "out"], 3, "no safetensors file"),
+        (["pack", "model.pt", "out"], 3, "save_file(torch.load('model.pt', weights_only=True), 'model.safetensors')"),
+        (["pack", "old.pt", "out"], 3, "is a file of torch.save, which is not read here as it may hold code"),
         (["pack", "nan.safetensors", "out"], 2, "'w' holds NaN or infinity, first at index 4"),
         (["pack", "int8.safetensors", "out"], 3, "quantised already"),
         (["unpack", "bad.fedcode", "out"], 3, "bad.fedcode cannot be read"),
@@ -161,6 +163,8 @@ def test_errors_say_why_and_leave_nothing(
 ) -> None:
     monkeypatch.chdir(model.parent)
     Path("bad.fedcode").write_bytes(b"nothing of ours" * 10)
+    torch.save(state(), "model.pt")
+    torch.save(state(), "old.pt", _use_new_zipfile_serialization=False)
     Path("good.fedcode").write_bytes(fedcode.encode({"w": np.ones(3, np.float32)}))
     save_file({"w": torch.tensor([0, 1, 2, 3, float("nan")])}, "nan.safetensors")
     save_file({"w": torch.zeros((1 << 22) + 1, dtype=torch.int8)}, "int8.safetensors")

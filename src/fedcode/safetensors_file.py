@@ -45,6 +45,7 @@ DTYPES = {
 _CODES = {name: code for code, name in DTYPES.items()}
 _INDEX = ".safetensors.index.json"
 _MAX_HEADER = 100_000_000  # the format's own limit
+_PICKLED = (b"PK\x03\x04", b"\x80\x02")  # how a file of torch.save begins, of today and of before
 _PIECE = 1 << 20  # values that are in memory at once
 
 
@@ -178,7 +179,14 @@ def _header(path: Path) -> tuple[Tensor, ...]:
     """The tensors of one file, each with its place checked against the file's length."""
     size = path.stat().st_size
     with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
+        begins = file.read(8)
+        length = int.from_bytes(begins, "little")
+        if length > _MAX_HEADER and begins.startswith(_PICKLED):
+            raise DataError(
+                f"{path} is a file of torch.save, which is not read here as it may hold code. If it is a state dict, "
+                "make a safetensors file of it: safetensors.torch.save_file("
+                f"torch.load({str(path)!r}, weights_only=True), {str(path.with_suffix('.safetensors'))!r})."
+            )
         if size < 8 or length > min(_MAX_HEADER, size - 8):
             raise DataError(f"{path} is no safetensors file, or is cut short: its header does not fit into it.")
         try:
