@@ -40,6 +40,8 @@ What all of them share:
   et al., Adaptive Federated Optimization, ICLR 2021. Every method that averages has it.
 - Bytes are those that left. Where a paper gives a count of its own, it is reported beside.
 
+[A method of your own](own-method.md) is one class more.
+
 """
 SHARED = tuple(each.name for each in dataclasses.fields(Averaging))
 LEADS = "Hyperparameters|Faithful|Adapted|Kept|Statistics travel|A client that was away|A reply that|A trainer that"
