@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 import fedcode
 from fedcode import rundir
 from fedcode.cli import DATA, DONE, USAGE, main
+from fedcode.commands.plot import NAMES
+from fedcode.report.figures import FIGURES
 from fedcode.report.link import Link
 from tests.report.conftest import write_run
 
@@ -101,6 +104,25 @@ def test_plot_writes_what_its_name_ends_with(study: Path, tmp_path: Path, capsys
     assert capsys.readouterr().err == f"wrote {path}\n"
     assert main(["plot", "pie", str(study)]) == USAGE
     assert main(["plot", "volume", "-o", str(path)]) == USAGE
+
+
+def test_the_help_says_what_each_figure_is_and_where_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuple(FIGURES) == NAMES
+    assert main(["plot", "--help"]) == DONE
+    said = capsys.readouterr().out
+    for name in NAMES:
+        assert re.search(rf"^ +{name} {{2,}}\w+ \w+", said, re.M), name
+    assert "[default: (NAME.pdf)]" in said
+
+
+def test_a_figure_over_one_k_is_drawn_with_a_remark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "run", settings={"clusters": 16})
+    assert main(["plot", "clusters", "run"]) == DONE
+    assert (tmp_path / "clusters.pdf").exists()
+    assert "fedcode: note: All of these runs have K=16" in capsys.readouterr().err
 
 
 def test_a_run_leaves_its_page_and_what_it_takes_on_the_air(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from fedcode.errors import ArgumentError, RunError
 from fedcode.experiments.plan import parameters
 from fedcode.report.curves import curves, panels
-from fedcode.report.figures import FIGURES, FORMATS, draw, pareto, plot
+from fedcode.report.figures import FIGURES, FORMATS, draw, pareto, plot, thin
 from fedcode.report.gathering import gather
 from tests.report.conftest import write_run
 
@@ -112,6 +112,21 @@ def test_what_cannot_be_drawn_says_why(study: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="None of these runs has a round"):
         draw("volume", gather([tmp_path / "none"]))
     assert not (tmp_path / "figure.bmp").exists()
+
+
+def test_a_figure_over_one_k_is_said_to_be_one(study: Path, tmp_path: Path) -> None:
+    assert thin("clusters", gather([study])) == (
+        "None of these runs has clusters: clusters is drawn over K, name runs that differ in it."
+    )
+    assert not draw("clusters", gather([study])).axes[0].get_lines()[1:]  # FedAvg's level alone, and no warning
+    write_run(tmp_path / "a", settings={"clusters": 16})
+    assert str(thin("figure-tradeoff", gather([tmp_path]))).startswith("All of these runs have K=16:")
+    write_run(tmp_path / "b", settings={"clusters": 32})
+    assert thin("clusters", gather([tmp_path])) is None
+
+
+def test_a_figure_of_no_curve_has_no_legend(study: Path) -> None:
+    assert draw("tradeoff", gather([study / "fedavg"])).axes[0].get_legend() is None  # a warning would be an error
 
 
 def test_the_papers_names_will_do(study: Path) -> None:

@@ -18,18 +18,31 @@ def _complete(begun: str) -> list[str]:
 
 
 def plot(
-    name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}.", autocompletion=_complete)],
+    name: Annotated[str, typer.Argument(help="One of the figures above.", autocompletion=_complete)],
     runs: Annotated[
         list[Path] | None, typer.Argument(metavar="[DIR...]", help="Directories of runs, or results/NAME.json.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="NAME.pdf, .svg or .png.", show_default=False)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The file: .pdf, .svg or .png.", show_default="NAME.pdf"),
+    ] = None,
     where: Where = None,
     quiet: console.Quiet = False,
 ) -> None:
     """Draw a figure of the paper, or the frontier, from runs of your own or from results.
 
+    \b
+    volume         accuracy over megabytes sent, both ways
+    volume-linear  the same with a linear axis of megabytes
+    clusters       best accuracy over K, FedAvg's as a level
+    epochs         accuracy over rounds, for runs that differ in their epochs
+    tradeoff       best accuracy over the reduction (DTR), a point for each K
+    bounds         reduction over K by the paper's formula; takes no runs
+    bitrate        bits a weight and message, over rounds
+    frontier       best accuracy over megabytes, with the front of the best
+
     Runs that differ by their seed alone are one curve, with a band from the least to the greatest. Curves are told
-    apart in grey print too. bounds is the paper's formula and takes no runs.
+    apart in grey print too.
 
     \b
     Examples:
@@ -46,4 +59,6 @@ def plot(
         console.remark(f"fedcode: note: {remark}", quiet)
     path = out or Path(f"{name}.pdf")
     figures.plot(name, gathering, path)
+    if gathering and (thin := figures.thin(name, gathering)):
+        console.remark(f"fedcode: note: {thin}", quiet)
     console.remark(f"wrote {path}", quiet)

@@ -29,6 +29,7 @@ _STYLE = {
     **{"axes.grid": True, "grid.alpha": 0.25, "grid.linewidth": 0.5, "axes.axisbelow": True, "pdf.fonttype": 42},
     **{"svg.hashsalt": "fedcode", "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 100},
 }
+_OVER_K = ("clusters", "tradeoff")
 
 
 def plot(name: str, gathering: Gathering | None, path: Path, *, force: bool = True) -> None:
@@ -51,6 +52,23 @@ def draw(name: str, gathering: Gathering | None) -> Figure:
         raise ArgumentError(f"name directories of runs or a file of results to draw {name} from.")
     with _styled():
         return FIGURES[name](curves(gathering.traces) if gathering else [])
+
+
+def thin(name: str, gathering: Gathering) -> str | None:
+    """What to say of a figure over K that has no two of them; None where there is nothing to say.
+
+    >>> trace = Trace.of({"method": "fedcode", "rounds": 0, "settings": {"clusters": 8}}, [], None, "here")
+    >>> thin("clusters", Gathering((trace,)))
+    'All of these runs have K=8: clusters is drawn over K, name runs that differ in it.'
+    >>> thin("volume", Gathering((trace,)))
+    """
+    if name.removeprefix("figure-") not in _OVER_K:
+        return None
+    values = {_k(curve) for curve in curves(gathering.traces) if _is_number(curve.setting("clusters"))}
+    if len(values) > 1:
+        return None
+    said = f"All of these runs have K={values.pop():g}" if values else "None of these runs has clusters"
+    return f"{said}: {name} is drawn over K, name runs that differ in it."
 
 
 def _volume(found: Sequence[Curve], scale: str = "log") -> Figure:
@@ -220,9 +238,10 @@ def _whole_panels(
         axes.set_title(title)
         axes.set_xlabel(x)
         axes.set_ylabel(y)
-        if beside or len(axes.get_legend_handles_labels()[1]) > 6:
+        labels = axes.get_legend_handles_labels()[1]
+        if beside or len(labels) > 6:
             axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
-        else:
+        elif labels:  # matplotlib warns of a legend of nothing
             axes.legend(framealpha=0.85, edgecolor="none")
     return figure
 
