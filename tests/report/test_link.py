@@ -16,7 +16,7 @@ from fedcode.report.trace import Trace
 from tests.report.conftest import write_run
 
 
-@pytest.mark.parametrize("text", ["", "fast", "1/2/3", "0/1", "-1/1", "nan/1", "inf/1", "1/"])
+@pytest.mark.parametrize("text", ["", "fast", "1/2/3", "0/1", "-1/1", "nan/1", "inf/1", "1/", "1e-320/1"])
 def test_what_is_no_link_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError, match=r"link"):
         Link.of(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import tomllib
@@ -56,6 +58,27 @@ def test_the_page_asks_for_nothing(study: Path) -> None:
     assert "sourceMappingURL" not in text
     outside = re.sub(r"<script>.*?</script>", "", text, flags=re.S)  # the library's own names its home in a comment
     assert not re.search(r"https?://|@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")|<img|<iframe", outside)
+
+
+def test_the_policy_names_the_pages_scripts_and_no_other(study: Path) -> None:
+    text = page(Comparison(gather([study])))
+    policy = re.search(r"script-src ([^;]*);", text)
+    assert policy
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    assert policy[1].split() == [f"'sha256-{digest}'" for digest in digests]
+    assert len(scripts) == 2
+
+
+def test_a_run_that_sent_nothing_is_no_division_by_zero(tmp_path: Path) -> None:
+    write_run(tmp_path / "fedavg", "fedavg")
+    history = write_run(tmp_path / "silent") / "history.jsonl"
+    lines = [json.loads(line) for line in history.read_text().splitlines()]
+    silent = [line | {"accuracy": 0.99, "bytes": {"down": 0, "up": 0, "evaluate": 0}} for line in lines]
+    history.write_text("".join(json.dumps(line) + "\n" for line in silent))
+    said = verdict(Comparison(gather([tmp_path])))
+    assert said.startswith("silent was the cheapest")
+    assert said.endswith("MB.")
 
 
 def test_the_page_says_what_matters_first(study: Path) -> None:

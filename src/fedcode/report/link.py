@@ -17,6 +17,7 @@ from fedcode.report.trace import Trace
 
 SHARE = 0.8  # of the reference's best accuracy: the question is how long until there
 MARK = f"{100 * SHARE:.0f} %"
+_SLOWEST = 1e-9  # Mbit/s; below that times are no numbers
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Link:
                 f"a link is DOWN/UP in Mbit/s, as 20/5, or one of {', '.join(link.name for link in LINKS)}: "
                 f"got {text!r}."
             ) from error
-        if not (down > 0 and up > 0 and math.isfinite(down) and math.isfinite(up)):
-            raise ArgumentError(f"a link carries more than 0 Mbit/s each way: got {text!r}.")
+        if not (_SLOWEST <= down < math.inf and _SLOWEST <= up < math.inf):
+            raise ArgumentError(f"a link carries {_SLOWEST:g} Mbit/s or more each way: got {text!r}.")
         return cls(f"{down:g}/{up:g}", down, up)
 
     @property

@@ -1,11 +1,14 @@
 """One self-contained page about runs: a table, charts, settings. It opens from a file and asks no network for anything.
 
 Everything that comes out of a run's directory is somebody else's text: it reaches the page escaped, or as JSON that
-the script puts into text nodes alone. The page's own policy forbids requests of any kind.
+the script puts into text nodes, attributes and the canvas, never into markup. The page's own policy forbids requests
+and any script but its own two, which it names by their hashes.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 from collections.abc import Sequence
@@ -35,6 +38,7 @@ def page(comparison: Comparison, title: str | None = None) -> str:
         "runs": [series.of_run(trace, remarks) for trace in traces],
         "mixes": series.class_mixes(traces),
     }
+    library, script = _asset("chart.js").partition("//# sourceMappingURL")[0], _asset("page.js")
     thin = any(trace.rounds > series.POINTS for trace in traces)
     return Template(_asset("page.html")).substitute(
         title=html.escape(title or heading(traces)),
@@ -48,8 +52,9 @@ def page(comparison: Comparison, title: str | None = None) -> str:
         version=html.escape(__version__),
         data=_embedded(data),
         style=_asset("page.css"),
-        library=_asset("chart.js").partition("//# sourceMappingURL")[0],
-        script=_asset("page.js"),
+        scripts=" ".join(_hashed(text) for text in (library, script)),
+        library=library,
+        script=script,
     )
 
 
@@ -83,7 +88,8 @@ def verdict(comparison: Comparison) -> str:
     text = f"{first} was the cheapest to reach {comparison.wanted}: {reached[first]:,.2f} MB both ways, all clients."
     if fedavg is not None and fedavg.label in reached and fedavg.label != first:
         base = reached[fedavg.label]
-        text += f" {fedavg.label} needed {base:,.2f} MB, {base / reached[first]:,.1f} times as much."
+        times = f", {base / reached[first]:,.1f} times as much" if reached[first] else ""
+        text += f" {fedavg.label} needed {base:,.2f} MB{times}."
     return text
 
 
@@ -113,6 +119,11 @@ def _embedded(data: object) -> str:
     """JSON that can stand in a script element: no text in it can end that element."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _hashed(script: str) -> str:
+    """A script as a policy names it, so that the browser runs this one and no other."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _asset(name: str) -> str:
