@@ -55,6 +55,22 @@ def test_a_report_of_a_study(study: Path, tmp_path: Path, capsys: pytest.Capture
     assert first["air"]["link"]["name"] == "nb-iot"
 
 
+def test_what_a_run_says_is_not_obeyed_by_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cell = {"method": "fedavg", "dataset": "\x1b]0;mine\x07", "clients": 2, "rounds": 0}
+    history: dict[str, list[float]] = {
+        name: []
+        for name in ("accuracy", "loss", *(f"{what}_{way}" for what in ("bytes", "messages") for way in ("down", "up")))
+    }
+    record = {"cell": cell, "history": history, "summary": {}}
+    path, page, table = tmp_path / "results.json", tmp_path / "page.html", tmp_path / "all.csv"
+    path.write_text(json.dumps({"format": "fedcode results 1", "cells": {"a\x1b[31m\ud800": record}}))
+    for more in ([], ["--json"]):
+        assert main(["report", str(path), "-o", str(page), "--csv", str(table), *more]) == DONE
+        said = capsys.readouterr()
+        assert "\x1b" not in said.out + said.err
+        said.out.encode()  # half a letter cannot be
+
+
 def test_what_json_has_no_word_for_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = write_run(tmp_path / "fedavg", "fedavg")
     config = (run / "config.toml").read_text()

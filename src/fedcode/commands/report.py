@@ -64,7 +64,7 @@ def report(
     air = None if link is None else Link.of(link)
     comparison = Comparison(gather(runs, where or ()), air)
     for remark in comparison.gathering.remarks:
-        console.remark(f"fedcode: note: {remark}", quiet)
+        console.remark(f"fedcode: note: {_printable(remark)}", quiet)
     write_page(out, comparison, title)
     if csv is not None or parquet is not None:
         from fedcode.report import history
@@ -126,7 +126,13 @@ def _table(title: str, comparison: Comparison, part: slice) -> None:
         [cells[0], *[f"{text} *" if comparison.is_best(row, at) else text for at, text in enumerate(cells[1:])][part]]
         for row, cells in enumerate(comparison.texts())
     ]
-    console.table(title, ["run", *[column.head for column in comparison.columns][part]], rows)
+    rows = [[_printable(cell) for cell in row] for row in rows]
+    console.table(_printable(title), ["run", *[column.head for column in comparison.columns][part]], rows)
+
+
+def _printable(text: str) -> str:
+    """Somebody else's text for a terminal, which would obey what is no letter of it."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def _document(out: Path, comparison: Comparison) -> dict[str, Any]:
@@ -136,5 +142,5 @@ def _document(out: Path, comparison: Comparison) -> dict[str, Any]:
         "page": str(out),
         "target_accuracy": comparison.target,
         "runs": [finite(comparison.document(trace)) for trace in comparison.gathering.traces],
-        "remarks": list(comparison.gathering.remarks),
+        "remarks": [_printable(remark) for remark in comparison.gathering.remarks],
     }

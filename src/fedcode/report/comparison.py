@@ -208,7 +208,8 @@ class Comparison:
             "megabytes_until_target": None if until is None else float(trace.megabytes[until - 1]),
             **({"air": self.link.document(trace, self.target)} if self.link else {}),
         }
-        plain: dict[str, Any] = json.loads(json.dumps(found, default=str))  # TOML has dates, JSON has none
+        text = json.dumps(found, default=str, ensure_ascii=False)  # TOML has dates, JSON has none
+        plain: dict[str, Any] = json.loads(text.encode("utf-8", "replace"))  # half a letter cannot be printed
         return plain
 
     def markdown(self) -> str:

@@ -47,7 +47,7 @@ def write_csv(path: Path, traces: Sequence[Trace]) -> None:
     for row in rows(traces):
         writer.writerow(row | {name: _plain(str(row[name])) for name in ("run", "method")})
     with new_file(path, force=True) as file:
-        file.write(text.getvalue().encode())
+        file.write(text.getvalue().encode("utf-8", "replace"))
 
 
 def write_parquet(path: Path, traces: Sequence[Trace]) -> None:
