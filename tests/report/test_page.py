@@ -154,3 +154,35 @@ def test_thinning_keeps_the_ends_and_what_must_stay() -> None:
         assert len(kept) <= 500
         assert kept == sorted(set(kept))
         assert {0, count // 3, count - 1} <= set(kept)
+
+
+@pytest.mark.parametrize("value", [None, True, [], {}, "x", -1, 0, 1e308, 10**400, [[]], {"a": []}, "</script>"])
+def test_no_value_of_a_file_ends_in_a_traceback(tmp_path: Path, value: Any) -> None:
+    write_run(tmp_path / "fedavg", "fedavg", rounds=2)
+    run = write_run(tmp_path / "fedcode", rounds=2)
+    summary, history = json.loads((run / "summary.json").read_text()), (run / "history.jsonl").read_text()
+    shown = 0
+    for name in summary:
+        (run / "summary.json").write_text(json.dumps(summary | {name: value}))
+        shown += _shows(tmp_path)
+    (run / "summary.json").write_text(json.dumps(summary))
+    first, second = (json.loads(line) for line in history.splitlines())
+    for name in second:
+        (run / "history.jsonl").write_text(f"{json.dumps(first)}\n{json.dumps(second | {name: value})}\n")
+        shown += _shows(tmp_path)
+    assert shown == len(summary) + len(second)  # FedAvg's run is there whatever the other says
+
+
+def _shows(place: Path) -> bool:
+    comparison = Comparison(gather([place]), Link.of("4g"))
+    documents = [comparison.document(trace) for trace in comparison.gathering.traces]
+    return "fedavg" in page(comparison) and "fedavg" in {document["label"] for document in documents}
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_a_count_beyond_all_measure_is_no_traceback(tmp_path: Path, digits: int) -> None:
+    write_run(tmp_path / "fedavg", "fedavg", rounds=2)
+    run = write_run(tmp_path / "fedcode", rounds=2)
+    config = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(config.replace("clients = 3", f"clients = {'9' * digits}"))
+    assert _shows(tmp_path)

@@ -103,7 +103,7 @@ def _begun(path: Path) -> float:
 def _of_directory(folder: Path, remarks: list[str]) -> Trace:
     try:
         config = tomllib.loads(_text(folder / rundir.CONFIG))
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # no TOML, or a number of thousands of digits
         raise RunError(f"{folder / rundir.CONFIG} is damaged: {error}.") from error
     history = _history(folder / rundir.HISTORY, remarks)
     summary = None

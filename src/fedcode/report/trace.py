@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 PARTS = ("training", "method", "evaluation", "other")
 _LONGEST = 10**9  # no count in a history comes near what a float64 cannot hold
+_GREATEST = 1e30  # nor any figure of a summary near what it overflows at
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ class Trace:
     def clients(self) -> int | None:
         """How many clients there are."""
         clients = self.config.get("clients")
-        return clients if isinstance(clients, int) and clients > 0 else None
+        return clients if isinstance(clients, int) and 0 < clients < _LONGEST else None
 
     @property
     def parameters(self) -> int | None:
@@ -158,8 +159,9 @@ class Trace:
         value: object = self.summary
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return float(value) if abs(value) < _GREATEST else None  # neither is NaN less
 
     def until(self, accuracy: float) -> int | None:
         """The first round (from 1) with this accuracy; None where it was never reached."""
