@@ -133,3 +133,23 @@ def test_an_error_quotes_little_of_a_file(tmp_path: Path) -> None:
     with pytest.raises(RunError) as caught:
         gather([line.parent])
     assert len(str(caught.value)) < len(str(line)) + 200
+
+
+def test_a_name_in_an_error_is_quoted(tmp_path: Path) -> None:
+    history = write_run(tmp_path / "run", rounds=1) / "history.jsonl"
+    history.write_text(
+        json.dumps(json.loads(history.read_text()) | {"per_client": {"\x1b[31m": {"down": -1, "up": 0}}}) + "\n"
+    )
+    with pytest.raises(
+        RunError, match=r"line 1, '\\x1b\[31m' is damaged: down should be a number of 0 or more, got -1"
+    ):
+        gather([tmp_path / "run"])
+    path = tmp_path / "results.json"
+    record = {
+        "cell": {},
+        "summary": {},
+        "history": {"bytes_down": [-1], "bytes_up": [0], "messages_down": [0], "messages_up": [0]},
+    }
+    path.write_text(json.dumps({"format": "fedcode results 1", "cells": {"\x1b[31m": record}}))
+    with pytest.raises(RunError, match=r"results\.json, '\\x1b\[31m', line 1 is damaged: bytes\.down"):
+        gather([path])

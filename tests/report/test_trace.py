@@ -55,7 +55,7 @@ def test_rounds_without_evaluation_are_no_zeros(study: Path) -> None:
         (("centers",), ["a"], r"centers should be a list of at most 4096 numbers"),
         (("centers",), [], r"centers should be a list"),
         (("centers",), [float("nan")], r"centers should be a list"),
-        (("per_client",), {"client-0": 7}, r"line 3, client-0 is damaged: down should be"),
+        (("per_client",), {"client-0": 7}, r"line 3, 'client-0' is damaged: down should be"),
     ],
 )
 def test_whatever_a_line_may_say_is_refused_by_its_name(

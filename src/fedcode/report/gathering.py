@@ -159,7 +159,7 @@ def _of_results(path: Path) -> Iterator[Trace]:
             raise KeyError("format")
         for key, record in cells.items():
             config = {**record["cell"], "label": key}
-            yield Trace.of(config, _lines(record["history"]), record["summary"], f"{path}, {key}")
+            yield Trace.of(config, _lines(record["history"]), record["summary"], f"{path}, {key[:60]!r}")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         if isinstance(error, ArgumentError):
             raise

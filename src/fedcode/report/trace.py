@@ -191,7 +191,7 @@ class _Line:
         """The most bytes of one client; the mean of all messages where clients are not told apart."""
         clients = self.record.get("per_client")
         if isinstance(clients, Mapping) and clients:
-            return max(_Line(count, f"{self.place}, {name}").number(way) for name, count in clients.items())
+            return max(_Line(count, f"{self.place}, {str(name)[:60]!r}").number(way) for name, count in clients.items())
         messages = self.number("messages", way)
         return self.number("bytes", way) / messages if messages else 0.0
 
