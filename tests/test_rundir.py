@@ -153,3 +153,9 @@ def test_toml_has_no_none_and_no_objects() -> None:
 def test_lines_are_json_alone(begun: RunDirectory) -> None:
     for line in (begun.path / rundir.HISTORY).read_text().splitlines():
         assert json.loads(line)["loss"] == 0.5
+
+
+def test_a_number_of_thousands_of_digits_is_damage_too(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(f"rounds = {'9' * 5000}\n")
+    with pytest.raises(RunError, match=r"config\.toml is damaged: "):
+        rundir.read(tmp_path)

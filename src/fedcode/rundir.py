@@ -59,12 +59,9 @@ def read(path: str | os.PathLike[str]) -> RunRecord:
     folder = Path(path)
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder} is no run's directory: it holds no {CONFIG}.")
-    try:
-        config = tomllib.loads(_text(folder / CONFIG))
-    except tomllib.TOMLDecodeError as error:
-        raise RunError(f"{folder / CONFIG} is damaged: {error}.") from error
+    config = config_of(folder)
     history = _history(folder / HISTORY) if (folder / HISTORY).exists() else []
-    summary = _document(folder / SUMMARY, _text(folder / SUMMARY)) if (folder / SUMMARY).exists() else None
+    summary = object_of(text_of(folder / SUMMARY), folder / SUMMARY) if (folder / SUMMARY).exists() else None
     return RunRecord(folder, config, history, summary)
 
 
@@ -198,27 +195,43 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _text(path: Path) -> str:
+def config_of(folder: Path) -> dict[str, Any]:
+    """A run's settings."""
+    try:
+        return tomllib.loads(text_of(folder / CONFIG))
+    except ValueError as error:  # no TOML, or a number of thousands of digits
+        raise RunError(f"{folder / CONFIG} is damaged: {error}.") from error
+
+
+def text_of(path: Path) -> str:
+    """A file that should be text; a RunError that quotes none of it where it is not."""
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} cannot be read: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise RunError(f"{path} cannot be read: it is no text.") from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _document(path: Path, text: str) -> dict[str, Any]:
+def object_of(text: str, place: object) -> dict[str, Any]:
+    """The JSON object that a text is.
+
+    >>> object_of('{"round": 1}', "line 1")
+    {'round': 1}
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RunError(f"{path} is damaged: {error}.") from error
+        raise RunError(f"{place} is damaged: {error}.") from error
     if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: an object is expected, got {type(value).__name__}.")
+        raise RunError(f"{place} is damaged: an object is expected, got {type(value).__name__}.")
     return value
 
 
 def _history(path: Path) -> list[dict[str, Any]]:
     """Every whole line; the last may be half written, where the process was killed."""
-    lines = _text(path).split("\n")
-    records = [_document(Path(f"{path}, line {n}"), line) for n, line in enumerate(lines[:-1], 1)]
+    lines = text_of(path).split("\n")
+    records = [object_of(line, f"{path}, line {n}") for n, line in enumerate(lines[:-1], 1)]
     for number, record in enumerate(records, 1):
         if record.get("round") != number:
             raise RunError(f"{path} is damaged: line {number} is of round {record.get('round')!r}.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -101,15 +100,12 @@ def _begun(path: Path) -> float:
 
 
 def _of_directory(folder: Path, remarks: list[str]) -> Trace:
-    try:
-        config = tomllib.loads(_text(folder / rundir.CONFIG))
-    except ValueError as error:  # no TOML, or a number of thousands of digits
-        raise RunError(f"{folder / rundir.CONFIG} is damaged: {error}.") from error
+    config = rundir.config_of(folder)
     history = _history(folder / rundir.HISTORY, remarks)
     summary = None
     if (folder / rundir.SUMMARY).exists():
         try:
-            summary = _object(_text(folder / rundir.SUMMARY), folder / rundir.SUMMARY)
+            summary = rundir.object_of(rundir.text_of(folder / rundir.SUMMARY), folder / rundir.SUMMARY)
         except RunError as error:
             remarks.append(f"{error} Its figures are taken from the history.")
     trace = Trace.of(config, history, summary, folder / rundir.HISTORY, folder)
@@ -121,9 +117,9 @@ def _of_directory(folder: Path, remarks: list[str]) -> Trace:
 def _history(path: Path, remarks: list[str]) -> list[dict[str, Any]]:
     """The lines up to the first that is damaged. The last may be half written, which says nothing of the others."""
     found: list[dict[str, Any]] = []
-    for number, line in enumerate(_text(path).split("\n")[:-1] if path.exists() else [], 1):
+    for number, line in enumerate(rundir.text_of(path).split("\n")[:-1] if path.exists() else [], 1):
         try:
-            record = _object(line, f"{path}, line {number},")
+            record = rundir.object_of(line, f"{path}, line {number},")
         except RunError as error:
             remarks.append(f"{error} The rounds before it are shown.")
             break
@@ -131,29 +127,10 @@ def _history(path: Path, remarks: list[str]) -> list[dict[str, Any]]:
     return found
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise RunError(f"{path} cannot be read: it is no text.") from error
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _object(text: str, place: object) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{place} is damaged: {error}.") from error
-    if not isinstance(value, dict):
-        raise RunError(f"{place} is damaged: an object is expected, got {type(value).__name__}.")
-    return value
-
-
 def _of_results(path: Path) -> Iterator[Trace]:
     """The records of a file of results, as `fedcode reproduce` writes it."""
     try:
-        document = json.loads(_text(path))
+        document = json.loads(rundir.text_of(path))
         cells = document["cells"]
         if not str(document["format"]).startswith("fedcode results"):
             raise KeyError("format")
